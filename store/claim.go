@@ -1,0 +1,243 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+)
+
+// The rules of a claim that are not settings.
+const (
+	// LongestWait is the longest wait there is; a due time further ahead is the mark of a clock that
+	// was wrong when it was written, and void.
+	LongestWait = 24 * time.Hour
+	// aloneAfter is how many crashes a ticket may be charged with before it is carried out alone, so
+	// that the next crash says for sure whether it was this one.
+	aloneAfter = 2
+	// reviewAfter is how many crashes park a ticket for a person.
+	reviewAfter = 5
+)
+
+// ClaimRequest asks for tickets.
+type ClaimRequest struct {
+	Limit  int           // at most this many
+	Lease  time.Duration // counted from before the claim, whole milliseconds
+	Holder string
+	Void   []VoidLease // to be freed first, in the same transaction
+}
+
+// Claim is a set of tickets that belong to one holder until its lease is void.
+type Claim struct {
+	Token   string
+	Tickets []Ticket // by id
+	Freed   int      // tickets whose void lease was freed
+	Parked  int      // of these, sent to review because they keep crashing the process
+	Paused  bool     // nothing was claimed because the relay is paused
+	Until   time.Time
+}
+
+// Claim frees void leases and claims due tickets, oldest first, in one write transaction:
+// 'processing' is on disk before Claim returns, and so before anything happens. The lease counts
+// from before the claim, so the holder gives up before anybody else may take over.
+func (db *DB) Claim(ctx context.Context, r ClaimRequest) (Claim, error) {
+	until := time.Now().Add(r.Lease)
+	token := newToken()
+	var stale []int64
+	if !withAtomicClaim {
+		var err error
+		if stale, err = db.lookWithoutClaiming(ctx, r.Limit); err != nil {
+			return Claim{}, err
+		}
+	}
+	var c Claim
+	err := db.Update(ctx, func(tx *Tx) (err error) {
+		c, err = tx.claim(r, token, stale)
+		return err
+	})
+	if err != nil {
+		return Claim{}, fmt.Errorf("claim tickets: %w", err)
+	}
+	c.Until = until
+	return c, nil
+}
+
+// lookWithoutClaiming is the two-step claim that the relays proof shows to be wrong.
+func (db *DB) lookWithoutClaiming(ctx context.Context, limit int) (ids []int64, err error) {
+	err = db.View(ctx, func(tx *Tx) error {
+		ids, err = tx.due(limit)
+		return err
+	})
+	return ids, err
+}
+
+func (tx *Tx) claim(r ClaimRequest, token string, stale []int64) (Claim, error) {
+	c := Claim{Token: token}
+	if err := tx.notePass(r.Holder, os.Getpid()); err != nil {
+		return c, err
+	}
+	for _, v := range r.Void {
+		freed, parked, err := tx.free(v)
+		if err != nil {
+			return c, err
+		}
+		c.Freed += freed
+		c.Parked += parked
+	}
+	var err error
+	if c.Paused, err = tx.Paused(); err != nil || c.Paused {
+		return c, err
+	}
+	ids := stale
+	if withAtomicClaim {
+		if ids, err = tx.due(r.Limit); err != nil {
+			return c, err
+		}
+	}
+	if len(ids) == 0 {
+		return c, nil
+	}
+	c.Tickets, err = tx.mark(ids, token, r)
+	return c, err
+}
+
+// Charges a crash to a ticket that a dead holder had begun, while its void claim still stands.
+const sqlCharge = `UPDATE outbox SET crashes = crashes + 1 WHERE id = $1 AND status = 'processing' AND claim_token = $2`
+
+// Frees a void claim; who lost it finds another token, or none, and changes nothing.
+const sqlFree = `UPDATE outbox SET status = 'pending', claim_token = NULL, lease_holder = NULL, lease_ms = NULL
+	WHERE status = 'processing' AND claim_token = $1`
+
+// Parks what has crashed the process too often.
+const sqlParkCrashing = `UPDATE outbox SET status = 'review', claim_token = NULL, lease_holder = NULL, lease_ms = NULL, detail = $3, ended_seq = $4
+	WHERE status = 'processing' AND claim_token = $1 AND crashes >= $2`
+
+// free makes the tickets of a void lease pending again. A ticket that was begun when its holder died
+// is charged with the crash; the others are not.
+func (tx *Tx) free(v VoidLease) (freed, parked int, err error) {
+	for _, id := range v.Begun {
+		n, err := tx.exec(sqlCharge, id, v.Token)
+		if err != nil {
+			return 0, 0, err
+		}
+		if n == 0 {
+			continue
+		}
+		if err := tx.noteAttempt(id, v.Token, "crashed", "the process died while it carried this ticket out"); err != nil {
+			return 0, 0, err
+		}
+		seq, err := tx.seq()
+		if err != nil {
+			return 0, 0, err
+		}
+		n, err = tx.exec(sqlParkCrashing, v.Token, reviewAfter, fmt.Sprintf("crashes the process: it died %d times while carrying this ticket out", reviewAfter), seq)
+		if err != nil {
+			return 0, 0, err
+		}
+		parked += int(n)
+	}
+	n, err := tx.exec(sqlFree, v.Token)
+	if err != nil {
+		return 0, 0, err
+	}
+	if n+int64(parked) > 0 {
+		if _, err := tx.seq(); err != nil {
+			return 0, 0, err
+		}
+	}
+	if v.Dead {
+		err = tx.forgetRelay(v.Holder)
+	}
+	return int(n) + parked, parked, err
+}
+
+// The effect types that have pending tickets, by stepping from one to the next in outbox_pending.
+const sqlPendingTypes = `WITH RECURSIVE kinds(kind) AS (
+	SELECT min(effect_type) FROM outbox WHERE status = 'pending'
+	UNION ALL
+	SELECT (SELECT min(effect_type) FROM outbox WHERE status = 'pending' AND effect_type > kind) FROM kinds WHERE kind IS NOT NULL
+) SELECT kind FROM kinds WHERE kind IS NOT NULL`
+
+// The heads of one type: new tickets lie in id order at due_at = 0 in outbox_pending.
+const sqlNew = `SELECT id, crashes FROM outbox WHERE status = 'pending' AND effect_type = $1 AND due_at = 0 ORDER BY id LIMIT $2`
+
+// Tickets whose wait is over, or void because no wait is that long.
+const sqlDelayed = `SELECT id, crashes FROM outbox WHERE status = 'pending' AND effect_type = $1 AND due_at > 0 AND due_at <= $2
+	UNION ALL SELECT id, crashes FROM outbox WHERE status = 'pending' AND effect_type = $1 AND due_at > $3
+	ORDER BY id LIMIT $4`
+
+type head struct {
+	id      int64
+	crashes int64
+}
+
+// due returns the ids to claim: by id among what is due, at most limit. What has crashed the process
+// before goes alone.
+func (tx *Tx) due(limit int) ([]int64, error) {
+	kinds, err := collect(tx, sqlPendingTypes, nil, func(scan func(...any) error, s *string) error { return scan(s) })
+	if err != nil {
+		return nil, err
+	}
+	var heads []head
+	scanHead := func(scan func(...any) error, h *head) error { return scan(&h.id, &h.crashes) }
+	for _, kind := range kinds {
+		fresh, err := collect(tx, sqlNew, []any{kind, limit}, scanHead)
+		if err != nil {
+			return nil, err
+		}
+		delayed, err := collect(tx, sqlDelayed, []any{kind, tx.now, tx.now + LongestWait.Milliseconds(), limit}, scanHead)
+		if err != nil {
+			return nil, err
+		}
+		heads = append(append(heads, fresh...), delayed...)
+	}
+	slices.SortFunc(heads, func(a, b head) int { return cmp.Compare(a.id, b.id) })
+	return cut(heads, limit), nil
+}
+
+func cut(heads []head, limit int) []int64 {
+	var ids []int64
+	for i, h := range heads {
+		alone := h.crashes >= aloneAfter
+		if i == limit || alone && i > 0 {
+			break
+		}
+		ids = append(ids, h.id)
+		if alone {
+			break
+		}
+	}
+	return ids
+}
+
+// Marks what was found in the same transaction; the status in the WHERE is the guard all the same.
+const sqlMark = `UPDATE outbox SET status = 'processing', attempts = attempts + 1, claim_token = $2, lease_holder = $3, lease_ms = $4,
+	claimed_at = $5, claimed_seq = $6
+	WHERE id IN (SELECT value FROM json_each($1))`
+
+const sqlMarkGuard = ` AND status = 'pending'`
+
+func (tx *Tx) mark(ids []int64, token string, r ClaimRequest) ([]Ticket, error) {
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	seq, err := tx.seq()
+	if err != nil {
+		return nil, err
+	}
+	text := sqlMark
+	if withAtomicClaim {
+		text += sqlMarkGuard
+	}
+	tickets, err := collect(tx, text+` RETURNING `+ticketColumns,
+		[]any{string(list), token, r.Holder, max(1, r.Lease.Milliseconds()), tx.now, seq}, scanTicket)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(tickets, func(a, b Ticket) int { return cmp.Compare(a.ID, b.ID) }) // RETURNING promises no order
+	return tickets, nil
+}

@@ -1,0 +1,201 @@
+package store
+
+import (
+	"fmt"
+)
+
+// Event is one accepted webhook event.
+type Event struct {
+	EventID    string `json:"event_id"`
+	OrderID    string `json:"order_id"`
+	Body       Text   `json:"body"` // the raw bytes of the first copy
+	ReceivedAt int64  `json:"received_at"`
+	// Digest is the SHA-256 of the order that the event carries; the same id with another digest is
+	// another order.
+	Digest  []byte `json:"-"`
+	Outcome string `json:"outcome"` // "decided" or "already_decided"
+	Differs []byte `json:"-"`       // JSON array of the fields that contradict the standing decision
+	Seq     int64  `json:"seq"`
+}
+
+// Text is bytes that are shown as a JSON string.
+type Text []byte
+
+// MarshalText shows the bytes as they are.
+func (t Text) MarshalText() ([]byte, error) { return t, nil }
+
+// Order is one decided order. Amount is exact decimal text with the currency's decimals.
+type Order struct {
+	OrderID    string `json:"order_id"`
+	EventID    string `json:"event_id"`
+	CustomerID string `json:"customer_id"`
+	Amount     string `json:"amount"`
+	Currency   string `json:"currency"`
+	Category   string `json:"category"`
+	Priority   string `json:"priority"`
+	CreditOK   bool   `json:"credit_ok"`
+	Decision   string `json:"decision"` // "refund" or "inventory"
+	DecidedAt  int64  `json:"decided_at"`
+	LineItems  string `json:"line_items"` // JSON: [{"sku":…,"quantity":…}], one a SKU
+	Seq        int64  `json:"seq"`
+}
+
+// NewTicket is a ticket as the director writes it.
+type NewTicket struct {
+	OrderID    string
+	EffectType string
+	Payload    string // JSON text
+	Key        string
+}
+
+// Decision is everything that one event brings about. Order is nil for an event whose order had
+// been decided before.
+type Decision struct {
+	Event   Event
+	Order   *Order
+	Tickets []NewTicket
+}
+
+const eventColumns = `event_id, order_id, body, received_at, digest, outcome, differs, seq`
+
+func scanEvent(scan func(...any) error, e *Event) error {
+	return scan(&e.EventID, &e.OrderID, &e.Body, &e.ReceivedAt, &e.Digest, &e.Outcome, &e.Differs, &e.Seq)
+}
+
+// For the director's first look-up, by primary key.
+const sqlEvent = `SELECT ` + eventColumns + ` FROM events WHERE event_id = $1`
+
+// Event returns the accepted event with this id, byte for byte.
+func (tx *Tx) Event(id string) (Event, bool, error) {
+	var e Event
+	if !withDedupe {
+		return e, false, nil
+	}
+	ok, err := tx.find(sqlEvent, []any{id}, &e.EventID, &e.OrderID, &e.Body, &e.ReceivedAt, &e.Digest, &e.Outcome, &e.Differs, &e.Seq)
+	return e, ok, err
+}
+
+const orderColumns = `order_id, event_id, customer_id, amount, currency, category, priority, credit_ok, decision, decided_at, line_items, seq`
+
+func scanOrder(scan func(...any) error, o *Order) error {
+	return scan(&o.OrderID, &o.EventID, &o.CustomerID, &o.Amount, &o.Currency, &o.Category, &o.Priority,
+		&o.CreditOK, &o.Decision, &o.DecidedAt, &o.LineItems, &o.Seq)
+}
+
+// For the director's second look-up, by primary key.
+const sqlOrder = `SELECT ` + orderColumns + ` FROM orders WHERE order_id = $1`
+
+// Order returns the standing decision of an order.
+func (tx *Tx) Order(id string) (Order, bool, error) {
+	var o Order
+	if !withDedupe {
+		return o, false, nil
+	}
+	ok, err := tx.order(id, &o)
+	return o, ok, err
+}
+
+func (tx *Tx) order(id string, o *Order) (bool, error) {
+	return tx.find(sqlOrder, []any{id}, &o.OrderID, &o.EventID, &o.CustomerID, &o.Amount, &o.Currency, &o.Category, &o.Priority,
+		&o.CreditOK, &o.Decision, &o.DecidedAt, &o.LineItems, &o.Seq)
+}
+
+// Record writes an event with its decision and tickets: all of it or, by the transaction, nothing.
+// The caller has looked up the event and the order in this same transaction. Rows that are there
+// already stay as they are; the outbox's unique key is the second line behind the look-ups.
+// It returns how many tickets were new.
+func (tx *Tx) Record(d Decision) (int, error) {
+	if err := tx.insertEvent(d.Event); err != nil {
+		return 0, err
+	}
+	if d.Order != nil {
+		if err := tx.insertOrder(*d.Order); err != nil {
+			return 0, err
+		}
+	}
+	if err := tx.splitDecision(); err != nil {
+		return 0, err
+	}
+	added := 0
+	for _, t := range d.Tickets {
+		ok, err := tx.InsertTicket(t)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			added++
+		}
+	}
+	return added, nil
+}
+
+const sqlInsertEvent = `INSERT INTO events (` + eventColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+	ON CONFLICT (event_id) DO NOTHING`
+
+func (tx *Tx) insertEvent(e Event) error {
+	seq, err := tx.seq()
+	if err != nil {
+		return err
+	}
+	differs := e.Differs
+	if len(differs) == 0 {
+		differs = []byte("[]")
+	}
+	n, err := tx.exec(sqlInsertEvent, e.EventID, e.OrderID, []byte(e.Body), tx.now, e.Digest, e.Outcome, string(differs), seq)
+	return oneRow(n, err, "event", e.EventID)
+}
+
+const sqlInsertOrder = `INSERT INTO orders (` + orderColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+	ON CONFLICT (order_id) DO NOTHING`
+
+func (tx *Tx) insertOrder(o Order) error {
+	seq, err := tx.seq()
+	if err != nil {
+		return err
+	}
+	n, err := tx.exec(sqlInsertOrder, o.OrderID, o.EventID, o.CustomerID, o.Amount, o.Currency, o.Category, o.Priority,
+		o.CreditOK, o.Decision, tx.now, o.LineItems, seq)
+	return oneRow(n, err, "order", o.OrderID)
+}
+
+// oneRow turns an insert that met an existing row into an error: the look-ups before it said otherwise.
+func oneRow(n int64, err error, what, id string) error {
+	if err == nil && n == 0 && withDedupe {
+		return fmt.Errorf("%s %q is there already though it was looked up in the same transaction", what, id)
+	}
+	return err
+}
+
+const sqlInsertTicket = `INSERT INTO outbox (aggregate_id, effect_type, payload, idempotency_key, status, created_at, seq)
+	VALUES ($1, $2, $3, $4, 'pending', $5, $6)`
+
+// onKeyConflict lets a ticket that is on the rail already stand as it is.
+const onKeyConflict = ` ON CONFLICT (idempotency_key) DO NOTHING`
+
+// InsertTicket puts a ticket on the rail, due at once, and reports whether its key was new.
+func (tx *Tx) InsertTicket(t NewTicket) (bool, error) {
+	seq, err := tx.seq()
+	if err != nil {
+		return false, err
+	}
+	text := sqlInsertTicket
+	if withUniqueKey {
+		text += onKeyConflict
+	}
+	n, err := tx.exec(text, t.OrderID, t.EffectType, t.Payload, t.Key, tx.now, seq)
+	if n > 0 {
+		tx.wake = true
+	}
+	return n > 0, err
+}
+
+// For check-credit, by primary key.
+const sqlCreditLimit = `SELECT limit_amount FROM credit_limits WHERE customer_id = $1 AND currency = $2`
+
+// CreditLimit returns a customer's limit in a currency as exact decimal text; false means that the
+// book does not know the pair.
+func (tx *Tx) CreditLimit(customerID, currency string) (string, bool, error) {
+	var limit string
+	ok, err := tx.find(sqlCreditLimit, []any{customerID, currency}, &limit)
+	return limit, ok, err
+}

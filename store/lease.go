@@ -1,0 +1,284 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Holder is a relay's identity on the file: an exclusive lock on a small file of its own beside the
+// database. While the process lives the kernel keeps the lock; when it dies, however it dies, the
+// kernel lets go, and whoever can take the lock knows that every lease in this name is void.
+//
+// The lock file also says which tickets are being carried out at this moment, one line a worker. It
+// is written without a sync: a process that is killed leaves it as it was, and that is all it is for.
+type Holder struct {
+	ID   string // 16 hex digits
+	path string
+	lock *flock.Flock
+	file *os.File
+
+	mu   sync.Mutex
+	free []int // slots
+}
+
+const (
+	lockSuffix = ".lock"
+	slotWidth  = 20 // 19 digits and a newline
+)
+
+func (db *DB) lockPath(holder string) string { return db.path + ".relay-" + holder + lockSuffix }
+
+// NewHolder makes a lock file and takes its lock, and clears away lock files that dead relays left
+// behind without a lease. workers is how many tickets are carried out at the same time at most.
+func (db *DB) NewHolder(ctx context.Context, workers int) (*Holder, error) {
+	if err := db.sweepLocks(ctx); err != nil {
+		return nil, err
+	}
+	id := newToken()
+	h := &Holder{ID: id, path: db.lockPath(id)}
+	h.lock = flock.New(h.path, flock.SetPermissions(0o600))
+	ok, err := h.lock.TryLock()
+	if err == nil && ok {
+		ok = sameFile(h.lock, h.path) // a sweeper may have removed it between its making and its locking
+	}
+	if err != nil || !ok {
+		return nil, refuse("the lock file %s can't be made or locked: %v: check that its directory can be written", h.path, err)
+	}
+	if h.file, err = os.OpenFile(h.path, os.O_RDWR, 0); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the lock file: %w", err), h.lock.Unlock())
+	}
+	for slot := range workers {
+		h.free = append(h.free, slot)
+	}
+	return h, nil
+}
+
+func sameFile(lock *flock.Flock, path string) bool {
+	mine, err := lock.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(mine, there)
+}
+
+func newToken() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return fmt.Sprintf("%x", b)
+}
+
+// Begin notes in the lock file that a ticket is being carried out, and returns what ends that note.
+// If this process dies in between, the crash is charged to this ticket.
+func (h *Holder) Begin(ticket int64) (end func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.free) == 0 {
+		return nil, errors.New("more tickets begun than there are workers")
+	}
+	slot := h.free[len(h.free)-1]
+	if err := h.note(slot, ticket); err != nil {
+		return nil, err
+	}
+	h.free = h.free[:len(h.free)-1]
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		_ = h.note(slot, 0) // a stale note costs the ticket one charge of five, nothing else
+		h.free = append(h.free, slot)
+	}, nil
+}
+
+func (h *Holder) note(slot int, ticket int64) error {
+	line := fmt.Appendf(nil, "%0*d\n", slotWidth-1, ticket)
+	if _, err := h.file.WriteAt(line, int64(slot*slotWidth)); err != nil {
+		return fmt.Errorf("note a begun ticket in the lock file: %w", err)
+	}
+	return nil
+}
+
+// Close gives the lock back and removes the lock file.
+func (h *Holder) Close() error {
+	return errors.Join(h.file.Close(), os.Remove(h.path), h.lock.Unlock())
+}
+
+// begunIn reads which tickets a dead holder was carrying out. What can't be read charges nobody.
+func begunIn(path string) []int64 {
+	text, err := os.ReadFile(path) // a lock file of ours, not the database
+	if err != nil {
+		return nil
+	}
+	var ids []int64
+	for line := range bytes.Lines(text) {
+		if id, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 10, 64); err == nil && id > 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// VoidLease is a claim whose lease no longer counts: its tickets may be claimed again.
+type VoidLease struct {
+	Token  string
+	Holder string
+	Dead   bool    // the holder is dead, not merely late
+	Begun  []int64 // tickets that a dead holder had begun and not ended
+	lock   *flock.Flock
+}
+
+// Watch tells which leases are void. No wall clock takes part: a holder's death is told by its lock,
+// and lateness by this process having itself seen the same token for the lease's whole length.
+type Watch struct {
+	db   *DB
+	mu   sync.Mutex
+	seen map[string]time.Time // token → when this process first saw it, on the monotonic clock
+}
+
+// NewWatch begins to watch the file's leases.
+func (db *DB) NewWatch() *Watch { return &Watch{db: db, seen: map[string]time.Time{}} }
+
+// For every pass of a relay; the partial index holds only what is claimed.
+const sqlLeases = `SELECT claim_token, lease_holder, max(lease_ms) FROM outbox WHERE status = 'processing' GROUP BY claim_token, lease_holder`
+
+type lease struct {
+	token, holder string
+	ms            int64
+}
+
+func (tx *Tx) leases() ([]lease, error) {
+	return collect(tx, sqlLeases, nil, func(scan func(...any) error, l *lease) error { return scan(&l.token, &l.holder, &l.ms) })
+}
+
+// Void returns the leases that are void now. Done must be called with them, whatever became of them.
+func (w *Watch) Void(ctx context.Context) ([]VoidLease, error) {
+	var leases []lease
+	err := w.db.View(ctx, func(tx *Tx) (err error) {
+		leases, err = tx.leases()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read leases: %w", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	dead := map[string]*flock.Flock{}
+	alive := map[string]bool{}
+	current := make(map[string]time.Time, len(leases))
+	var void []VoidLease
+	for _, l := range leases {
+		first, ok := w.seen[l.token]
+		if !ok {
+			first = now
+		}
+		current[l.token] = first
+		switch lock := w.db.takeIfDead(l.holder, dead, alive); {
+		case lock != nil || dead[l.holder] != nil || !alive[l.holder]:
+			void = append(void, VoidLease{Token: l.token, Holder: l.holder, Dead: true, Begun: begunIn(w.db.lockPath(l.holder)), lock: lock})
+		case now.Sub(first) >= time.Duration(l.ms)*time.Millisecond:
+			void = append(void, VoidLease{Token: l.token, Holder: l.holder})
+		}
+	}
+	w.seen = current
+	return void, nil
+}
+
+// takeIfDead tries the holder's lock, once a holder. It returns the lock if that could be taken just
+// now; a missing lock file is a dead holder too (neither dead nor alive is set then).
+func (db *DB) takeIfDead(holder string, dead map[string]*flock.Flock, alive map[string]bool) *flock.Flock {
+	if dead[holder] != nil || alive[holder] {
+		return nil
+	}
+	path := db.lockPath(holder)
+	if strings.ContainsRune(holder, filepath.Separator) {
+		return nil // not a name that we gave: nobody holds it
+	}
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	lock := flock.New(path, flock.SetFlag(os.O_RDWR))
+	ok, err := lock.TryLock()
+	if err != nil || !ok {
+		alive[holder] = !errors.Is(err, os.ErrNotExist)
+		return nil
+	}
+	dead[holder] = lock
+	return lock
+}
+
+// Done gives back the locks of dead holders; after their leases were freed it removes the files.
+func (w *Watch) Done(void []VoidLease, freed bool) {
+	for _, v := range void {
+		if v.lock == nil {
+			continue
+		}
+		if freed {
+			_ = os.Remove(v.lock.Path()) // while the lock is ours; a leftover is swept at the next start
+		}
+		_ = v.lock.Unlock()
+	}
+}
+
+// sweepLocks removes lock files that nobody holds and no lease names, and the rows of relays that
+// have no lock file any more.
+func (db *DB) sweepLocks(ctx context.Context) error {
+	names, err := filepath.Glob(globEscape(db.path) + ".relay-*" + lockSuffix)
+	if err != nil {
+		return fmt.Errorf("list lock files: %w", err)
+	}
+	held := map[string]bool{}
+	err = db.View(ctx, func(tx *Tx) error {
+		leases, err := tx.leases()
+		for _, l := range leases {
+			held[db.lockPath(l.holder)] = true
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read leases: %w", err)
+	}
+	for _, name := range names {
+		if held[name] {
+			continue
+		}
+		lock := flock.New(name, flock.SetFlag(os.O_RDWR))
+		if ok, err := lock.TryLock(); err == nil && ok {
+			_ = os.Remove(name)
+			_ = lock.Unlock()
+		}
+	}
+	return db.forgetRelays(ctx)
+}
+
+func (db *DB) forgetRelays(ctx context.Context) error {
+	return db.Update(ctx, func(tx *Tx) error {
+		relays, err := tx.Relays()
+		if err != nil {
+			return err
+		}
+		for _, r := range relays {
+			if _, err := os.Stat(db.lockPath(r.Holder)); !errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err := tx.forgetRelay(r.Holder); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func globEscape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}

@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"comanda/schema"
+)
+
+// probe looks at a file before anything is opened for writing. A file that does not exist or is
+// empty will become ours; one that holds tables must carry our mark.
+func probe(ctx context.Context, path string) error {
+	st, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) || err == nil && st.Size() == 0 {
+		return nil
+	}
+	if err != nil {
+		return refuse("%s can't be read: %v", path, err)
+	}
+	db, err := sql.Open(driverName, probeDSN(path))
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	defer db.Close()
+	var app, version, tables int
+	err = db.QueryRowContext(ctx, `SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_application_id AS a, pragma_user_version AS v`).Scan(&app, &version, &tables)
+	if err != nil {
+		return refuse("%s is not a SQLite file that can be read (%v): give --db another path; it was not touched", path, err)
+	}
+	if app == 0 && version == 0 && tables == 0 {
+		return nil // ours in the making: the first step may still be in the -wal
+	}
+	return checkMark(path, app, version)
+}
+
+func checkMark(path string, app, version int) error {
+	steps, err := schema.Steps()
+	if err != nil {
+		return err
+	}
+	if app != schema.ApplicationID {
+		return refuse("%s is a SQLite file of another program (application_id %d): give --db another path; it was not touched", path, app)
+	}
+	if version > len(steps) {
+		return refuse("%s was written by a newer comanda (schema %d, this one knows %d): use the newer program; it was not touched", path, version, len(steps))
+	}
+	return nil
+}
+
+// migrate applies the steps that the file does not have yet. Each runs in its own BEGIN IMMEDIATE,
+// inside which the version is read, so that of several processes exactly one applies it.
+func migrate(ctx context.Context, conn *sql.Conn, now func() time.Time) error {
+	steps, err := schema.Steps()
+	if err != nil {
+		return err
+	}
+	if current, err := upToDate(ctx, conn, steps); err != nil || current {
+		return err
+	}
+	for _, step := range steps {
+		if err := migrateStep(ctx, conn, step, now().UnixMilli()); err != nil {
+			return fmt.Errorf("schema step %s: %w", step.Name, err)
+		}
+	}
+	return nil
+}
+
+// upToDate spares a file that has every step the write lock: it can be read while another process
+// holds that.
+func upToDate(ctx context.Context, conn *sql.Conn, steps []schema.Step) (bool, error) {
+	version, err := currentVersion(ctx, conn)
+	if err != nil || version < len(steps) {
+		return false, err
+	}
+	for _, step := range steps {
+		if err := checkStep(ctx, conn, step); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func migrateStep(ctx context.Context, conn *sql.Conn, step schema.Step, now int64) (err error) {
+	if _, err := conn.ExecContext(ctx, sqlBeginWrite); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_, _ = conn.ExecContext(context.WithoutCancel(ctx), sqlRollback)
+		}
+	}()
+	version, err := currentVersion(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if version >= step.Version {
+		err = checkStep(ctx, conn, step)
+	} else {
+		err = applyStep(ctx, conn, step, now)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = conn.ExecContext(ctx, sqlCommit)
+	return err
+}
+
+// currentVersion reads the schema version and refuses a file that turned out to be somebody else's
+// after all.
+func currentVersion(ctx context.Context, conn *sql.Conn) (int, error) {
+	var app, version, tables int
+	err := conn.QueryRowContext(ctx, `SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_schema)
+		FROM pragma_application_id AS a, pragma_user_version AS v`).Scan(&app, &version, &tables)
+	if err != nil {
+		return 0, err
+	}
+	if app == 0 && version == 0 && tables == 0 {
+		return 0, nil
+	}
+	return version, checkMark("the file", app, version)
+}
+
+func checkStep(ctx context.Context, conn *sql.Conn, step schema.Step) error {
+	var sum string
+	err := conn.QueryRowContext(ctx, `SELECT checksum FROM schema_steps WHERE version = $1`, step.Version).Scan(&sum)
+	if err != nil {
+		return fmt.Errorf("read the step's checksum: %w", err)
+	}
+	if sum != step.Checksum {
+		return refuse("schema step %s in the file differs from this program's: the file belongs to another build of comanda; use that one", step.Name)
+	}
+	return nil
+}
+
+func applyStep(ctx context.Context, conn *sql.Conn, step schema.Step, now int64) error {
+	text := step.SQL
+	if step.Version == 1 {
+		text = `CREATE TABLE schema_steps (version INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT;` +
+			fmt.Sprintf("PRAGMA application_id = %d;", schema.ApplicationID) + text
+	}
+	text = mutateSchema(text)
+	if _, err := conn.ExecContext(ctx, text); err != nil {
+		return err
+	}
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", step.Version)); err != nil {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, `INSERT INTO schema_steps (version, name, checksum, applied_at) VALUES ($1, $2, $3, $4)`,
+		step.Version, step.Name, step.Checksum, now)
+	return err
+}

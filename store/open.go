@@ -1,0 +1,218 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver named driverName
+)
+
+const driverName = "sqlite"
+
+// Options are the settings of an open file. The zero value is usable.
+type Options struct {
+	// Readers is the number of read connections; 0 means one for each CPU, at least 4.
+	Readers int
+	// BusyTimeout is how long a write waits for another process; 0 means 5 s.
+	BusyTimeout time.Duration
+	// GroupMax is the most members that share one commit; 0 means 128.
+	GroupMax int
+	// Synchronous is FULL unless a proof wants to show what NORMAL loses.
+	Synchronous string
+	// Now is the wall clock; nil means time.Now.
+	Now func() time.Time
+	// MustExist refuses to make a new file.
+	MustExist bool
+}
+
+func (o Options) withDefaults() Options {
+	if o.Readers == 0 {
+		o.Readers = max(4, runtime.NumCPU())
+	}
+	if o.BusyTimeout == 0 {
+		o.BusyTimeout = 5 * time.Second
+	}
+	if o.GroupMax == 0 {
+		o.GroupMax = 128
+	}
+	if o.Synchronous == "" {
+		o.Synchronous = "FULL"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// DB is one open comanda file. It is safe for concurrent use.
+type DB struct {
+	path    string // absolute, symbolic links resolved
+	opt     Options
+	pools   []*sql.DB
+	writer  *conn
+	readers chan *conn
+
+	queue   chan *member
+	closing chan struct{}
+	stopped chan struct{}
+	wake    chan struct{}
+	health  health
+}
+
+// Open opens or makes the file at path and brings its schema up to date. Several processes may do
+// so at once. It returns ErrRefused for a file that is not ours, is newer than this program, or
+// lies on a network filesystem; such a file is not touched.
+func Open(ctx context.Context, path string, opt Options) (*DB, error) {
+	opt = opt.withDefaults()
+	full, err := resolve(path, opt.MustExist)
+	if err != nil {
+		return nil, err
+	}
+	if err := probe(ctx, full); err != nil {
+		return nil, err
+	}
+	db := &DB{
+		path: full, opt: opt,
+		readers: make(chan *conn, opt.Readers),
+		queue:   make(chan *member, 1024),
+		closing: make(chan struct{}), stopped: make(chan struct{}),
+		wake: make(chan struct{}, 1),
+	}
+	if err := db.connect(ctx); err != nil {
+		return nil, errors.Join(err, db.closeConns())
+	}
+	go db.commitLoop()
+	return db, nil
+}
+
+// Path returns the file's absolute path with symbolic links resolved.
+func (db *DB) Path() string { return db.path }
+
+// resolve makes path absolute and follows links, so that every process agrees on what lies beside
+// the file: SQLite's own -wal and our lock files.
+func resolve(path string, mustExist bool) (string, error) {
+	if path == "" || path == ":memory:" {
+		return "", refuse("comanda keeps its orders in a file: give --db a path")
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", refuse("the path %q can't be made absolute: %v", path, err)
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	switch {
+	case err == nil:
+		abs = real
+	case errors.Is(err, os.ErrNotExist) && !mustExist:
+		dir, err := filepath.EvalSymlinks(filepath.Dir(abs))
+		if err != nil {
+			return "", refuse("the directory %s does not exist: make it first", filepath.Dir(abs))
+		}
+		abs = filepath.Join(dir, filepath.Base(abs))
+	case errors.Is(err, os.ErrNotExist):
+		return "", refuse("there is no file %s: start `comanda serve` once or give --db another path", abs)
+	default:
+		return "", refuse("%s can't be reached: %v", abs, err)
+	}
+	if st, err := os.Stat(abs); err == nil && !st.Mode().IsRegular() {
+		return "", refuse("%s is not a regular file: give --db the path of a file", abs)
+	}
+	if name := networkFilesystem(filepath.Dir(abs)); name != "" {
+		return "", refuse("%s lies on a network filesystem (%s), where SQLite's locks can't be trusted: put the file on a local disk", abs, name)
+	}
+	return abs, nil
+}
+
+// connect opens the writer, brings the schema up to date, and opens the readers.
+func (db *DB) connect(ctx context.Context) error {
+	version, err := EngineVersion()
+	if err != nil {
+		return err
+	}
+	if err := checkEngine(version); err != nil {
+		return err
+	}
+	w, err := db.openConn(ctx, writerDSN(db.path, db.opt.BusyTimeout, db.opt.Synchronous))
+	if err != nil {
+		return db.openError(err)
+	}
+	db.writer = w
+	if err := migrate(ctx, w.sql, db.opt.Now); err != nil {
+		return fmt.Errorf("bring %s up to date: %w", db.path, translate(err))
+	}
+	if err := checkPragmas(ctx, w.sql, wantPragmas(db.opt.Synchronous)); err != nil {
+		return err
+	}
+	for range db.opt.Readers {
+		r, err := db.openConn(ctx, readerDSN(db.path, db.opt.BusyTimeout))
+		if err != nil {
+			return db.openError(err)
+		}
+		db.readers <- r
+	}
+	return nil
+}
+
+func (db *DB) openError(err error) error {
+	if errors.Is(err, ErrBusy) {
+		return fmt.Errorf("open %s: %w", db.path, err)
+	}
+	return refuse("%s can't be opened: %v: check that the file and its directory can be written", db.path, err)
+}
+
+// openConn opens one connection of its own. Turning a new file to WAL does not wait for another
+// process that does the same, so being busy is tried again until the busy timeout has passed.
+func (db *DB) openConn(ctx context.Context, dsn string) (*conn, error) {
+	pool, err := sql.Open(driverName, dsn)
+	if err != nil {
+		return nil, err
+	}
+	pool.SetMaxOpenConns(1)
+	pool.SetMaxIdleConns(1)
+	db.pools = append(db.pools, pool)
+	deadline := time.Now().Add(2 * db.opt.BusyTimeout)
+	for {
+		c, err := pool.Conn(ctx)
+		if err == nil {
+			return &conn{sql: c, prepared: map[string]*sql.Stmt{}}, nil
+		}
+		err = translate(err)
+		if !errors.Is(err, ErrBusy) || time.Now().After(deadline) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Close waits for the writes that were handed in, then closes the readers and last the writer: the
+// last connection to leave writes the WAL back into the file and removes it.
+func (db *DB) Close() error {
+	select {
+	case <-db.closing:
+		return ErrClosed
+	default:
+		close(db.closing)
+	}
+	<-db.stopped
+	for range db.opt.Readers {
+		<-db.readers // a running View still has its connection
+	}
+	return db.closeConns()
+}
+
+func (db *DB) closeConns() error {
+	var errs []error
+	for i := len(db.pools) - 1; i >= 0; i-- { // the writer was opened first
+		errs = append(errs, db.pools[i].Close())
+	}
+	return errors.Join(errs...)
+}

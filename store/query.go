@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	sqlitelib "modernc.org/sqlite/lib"
+)
+
+// Answer is the result of a query: column names and rows of nil, int64, float64, string or []byte.
+type Answer struct {
+	Columns []string
+	Rows    [][]any
+}
+
+// Query runs one read-only query on the file's own SQLite. ctx interrupts it. A statement that would
+// write is refused by the connection itself.
+func (db *DB) Query(ctx context.Context, text string, args ...any) (Answer, error) {
+	var c *conn
+	select {
+	case c = <-db.readers:
+	case <-ctx.Done():
+		return Answer{}, ctx.Err()
+	case <-db.closing:
+		return Answer{}, ErrClosed
+	}
+	defer func() { db.readers <- c }()
+	a, err := c.query(ctx, text, args)
+	if code(err) == sqlitelib.SQLITE_READONLY {
+		return a, refuse("only queries that read are allowed here: %v", err)
+	}
+	return a, translate(err)
+}
+
+func (c *conn) query(ctx context.Context, text string, args []any) (Answer, error) {
+	rows, err := c.sql.QueryContext(ctx, text, args...)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return Answer{}, fmt.Errorf("read columns: %w", err)
+	}
+	a := Answer{Columns: columns, Rows: [][]any{}}
+	for rows.Next() {
+		row := make([]any, len(columns))
+		into := make([]any, len(columns))
+		for i := range row {
+			into[i] = &row[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return a, err
+		}
+		a.Rows = append(a.Rows, row)
+	}
+	return a, rows.Err()
+}

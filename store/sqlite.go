@@ -1,0 +1,143 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"comanda/schema"
+)
+
+// This file is what differs between SQLite and another database: how a connection is opened and
+// checked, how a write transaction begins, and the engine's version. The statements elsewhere use
+// $1 binds and ON CONFLICT, which SQLite and PostgreSQL share.
+
+// minVersion is the oldest SQLite that may be used: 3.51.3 fixed a WAL reset race that could
+// corrupt a file under several writers (https://sqlite.org/releaselog/3_51_3.html).
+const minVersion = "3.51.3"
+
+// A write transaction takes the file's write lock at once: a deferred one that reads and then
+// writes fails with SQLITE_BUSY_SNAPSHOT (517) whatever the busy timeout is.
+const (
+	sqlBeginWrite = `BEGIN IMMEDIATE`
+	sqlBeginRead  = `BEGIN DEFERRED`
+	sqlCommit     = `COMMIT`
+	sqlRollback   = `ROLLBACK`
+)
+
+// cachePages is the page cache of one connection in KiB, negative as the pragma wants it.
+const cacheKiB = -8000
+
+// writerDSN opens path for the single writer. The validated keys are used where there is one, since
+// an unknown value in a _pragma is silently something else.
+func writerDSN(path string, busy time.Duration, synchronous string) string {
+	q := url.Values{}
+	q.Set("mode", "rwc")
+	q.Set("_busy_timeout", strconv.FormatInt(busy.Milliseconds(), 10))
+	q.Set("_auto_vacuum", "INCREMENTAL")
+	q.Set("_journal_mode", "WAL")
+	q.Set("_synchronous", synchronous)
+	q.Set("_foreign_keys", "ON")
+	q.Set("_txlock", "immediate")
+	q.Add("_pragma", fmt.Sprintf("page_size(%d)", schema.PageSize))
+	q.Add("_pragma", fmt.Sprintf("cache_size(%d)", cacheKiB))
+	q.Add("_pragma", "temp_store(2)")
+	return fileURI(path, q)
+}
+
+// readerDSN opens path for reading only: by the open mode and by query_only.
+func readerDSN(path string, busy time.Duration) string {
+	q := url.Values{}
+	q.Set("mode", "ro")
+	q.Set("_busy_timeout", strconv.FormatInt(busy.Milliseconds(), 10))
+	q.Set("_query_only", "ON")
+	q.Add("_pragma", fmt.Sprintf("cache_size(%d)", cacheKiB))
+	q.Add("_pragma", "temp_store(2)")
+	return fileURI(path, q)
+}
+
+// probeDSN reads the main file as it lies, without locks and without creating a -wal beside it:
+// for a look at a file that may not be ours.
+func probeDSN(path string) string {
+	return fileURI(path, url.Values{"mode": {"ro"}, "immutable": {"1"}})
+}
+
+func fileURI(path string, q url.Values) string {
+	return "file://" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+}
+
+// wantPragmas are read back from the writer; a file or a driver that says otherwise is not used.
+func wantPragmas(synchronous string) []pragma {
+	sync := map[string]string{"OFF": "0", "NORMAL": "1", "FULL": "2", "EXTRA": "3"}[synchronous]
+	return []pragma{
+		{"journal_mode", "wal"}, {"synchronous", sync}, {"foreign_keys", "1"},
+		{"auto_vacuum", "2"}, {"cache_size", strconv.Itoa(cacheKiB)}, {"temp_store", "2"},
+	}
+}
+
+type pragma struct{ name, want string }
+
+func checkPragmas(ctx context.Context, conn *sql.Conn, want []pragma) error {
+	for _, p := range want {
+		got, err := readPragma(ctx, conn, p.name)
+		if err != nil {
+			return err
+		}
+		if got != p.want {
+			return refuse("the file's %s is %s where comanda needs %s: it was made or changed by another program; restore it from a backup or start with a new file", p.name, got, p.want)
+		}
+	}
+	return nil
+}
+
+func readPragma(ctx context.Context, conn *sql.Conn, name string) (string, error) {
+	var got string
+	if err := conn.QueryRowContext(ctx, "PRAGMA "+name).Scan(&got); err != nil {
+		return "", fmt.Errorf("read pragma %s: %w", name, err)
+	}
+	return got, nil
+}
+
+// EngineVersion returns the version of the SQLite in this program, "3.54.1".
+func EngineVersion() (string, error) {
+	db, err := sql.Open(driverName, ":memory:")
+	if err != nil {
+		return "", fmt.Errorf("open SQLite: %w", err)
+	}
+	defer db.Close()
+	var v string
+	if err := db.QueryRow("SELECT sqlite_version()").Scan(&v); err != nil {
+		return "", fmt.Errorf("read SQLite's version: %w", err)
+	}
+	return v, nil
+}
+
+func checkEngine(version string) error {
+	if olderVersion(version, minVersion) {
+		return refuse("this program was built with SQLite %s, which has a known fault in WAL mode; build it with %s or newer", version, minVersion)
+	}
+	return nil
+}
+
+// olderVersion compares dotted numbers; what can't be read counts as older.
+func olderVersion(a, b string) bool {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range bs {
+		n, err := 0, error(nil)
+		if i < len(as) {
+			n, err = strconv.Atoi(as[i])
+		}
+		m, _ := strconv.Atoi(bs[i])
+		if err != nil || n < m {
+			return true
+		}
+		if n > m {
+			return false
+		}
+	}
+	return false
+}

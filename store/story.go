@@ -1,0 +1,159 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Story is everything that the file knows about one order.
+type Story struct {
+	Order    *Order      `json:"order"` // nil when only tickets put in by hand name the order
+	Decision *string     `json:"decision"`
+	Events   []Event     `json:"events"`
+	Tickets  []Ticket    `json:"tickets"`
+	Attempts []Attempt   `json:"attempts"`
+	Ledger   []LedgerRow `json:"ledger"`
+	Effects  []EffectRow `json:"effects"`
+	Timeline []Moment    `json:"timeline"`
+}
+
+// Moment is one line of a timeline. Moments are ordered by Seq, the one sequence over all tables,
+// never by the clock.
+type Moment struct {
+	Seq  int64  `json:"seq"`
+	At   int64  `json:"at"` // Unix milliseconds, as the clock was then
+	Kind string `json:"kind"`
+	Text string `json:"text"`
+}
+
+const (
+	sqlOrderEvents  = `SELECT ` + eventColumns + ` FROM events WHERE order_id = $1 ORDER BY seq`
+	sqlOrderTickets = `SELECT ` + ticketColumns + ` FROM outbox WHERE aggregate_id = $1 ORDER BY id`
+	sqlOrderLedger  = `SELECT ` + ledgerColumns + ` FROM ledger WHERE order_id = $1 ORDER BY seq, effect_key`
+	sqlOrderEffects = `SELECT ` + effectColumns + ` FROM external_effects_log WHERE order_id = $1 ORDER BY id`
+)
+
+// Story returns the story of an order, or ErrNotFound.
+func (tx *Tx) Story(orderID string) (Story, error) {
+	var s Story
+	var o Order
+	found, err := tx.order(orderID, &o)
+	if err != nil {
+		return s, err
+	}
+	if found {
+		s.Order, s.Decision = &o, &o.Decision
+	}
+	args := []any{orderID}
+	if s.Events, err = collect(tx, sqlOrderEvents, args, scanEvent); err != nil {
+		return s, err
+	}
+	if s.Tickets, err = collect(tx, sqlOrderTickets, args, scanTicket); err != nil {
+		return s, err
+	}
+	if s.Ledger, err = collect(tx, sqlOrderLedger, args, scanLedger); err != nil {
+		return s, err
+	}
+	if s.Effects, err = collect(tx, sqlOrderEffects, args, scanEffect); err != nil {
+		return s, err
+	}
+	s.Attempts = []Attempt{}
+	for _, t := range s.Tickets {
+		attempts, err := tx.Attempts(t.ID)
+		if err != nil {
+			return s, err
+		}
+		s.Attempts = append(s.Attempts, attempts...)
+	}
+	if !found && len(s.Events)+len(s.Tickets)+len(s.Ledger)+len(s.Effects) == 0 {
+		return s, ErrNotFound
+	}
+	s.Timeline = s.timeline()
+	return s, nil
+}
+
+// timeline tells the rows in the order in which they came to be. What one transaction wrote under
+// one number stands in the order of cause and effect.
+func (s *Story) timeline() []Moment {
+	m := []Moment{}
+	add := func(seq, at int64, kind, format string, args ...any) {
+		m = append(m, Moment{Seq: seq, At: at, Kind: kind, Text: fmt.Sprintf(format, args...)})
+	}
+	for _, e := range s.Events {
+		if e.Outcome == "already_decided" {
+			add(e.Seq, e.ReceivedAt, "already_decided", "event %s came for an order that was decided; it says otherwise: %s", e.EventID, e.Differs)
+		} else {
+			add(e.Seq, e.ReceivedAt, "event", "event %s accepted", e.EventID)
+		}
+	}
+	if o := s.Order; o != nil {
+		add(o.Seq, o.DecidedAt, "decided", "%s %s for customer %s: credit_ok=%t, decision %s", o.Amount, o.Currency, o.CustomerID, o.CreditOK, o.Decision)
+	}
+	for _, t := range s.Tickets {
+		add(t.Seq, t.CreatedAt, "ticket", "ticket %d %s put on the rail", t.ID, t.Key)
+		if t.ClaimedSeq > 0 && t.ClaimedAt != nil {
+			add(t.ClaimedSeq, *t.ClaimedAt, "claimed", "ticket %d claimed, for the %d. time", t.ID, t.Attempts)
+		}
+	}
+	for _, a := range s.Attempts {
+		outcome, at := "begun, not ended: unknown", a.BegunAt
+		if a.Outcome != nil {
+			outcome, at = *a.Outcome, *a.EndedAt
+		}
+		add(max(a.Seq, a.EndedSeq), at, "attempt", "ticket %d: %s: %s", a.TicketID, outcome, a.Detail)
+	}
+	for _, e := range s.Effects {
+		add(e.Seq, e.OccurredAt, "effect", "%s %s went out", e.EffectType, e.EffectKey)
+	}
+	for _, l := range s.Ledger {
+		add(l.Seq, l.CreatedAt, "ledger", "%s noted as done (%s)", l.EffectKey, l.How)
+	}
+	for _, t := range s.Tickets {
+		if t.EndedSeq > 0 && t.Status != "pending" && t.Status != "processing" {
+			at := s.lastAt(t)
+			add(t.EndedSeq, at, t.Status, "ticket %d is %s%s", t.ID, t.Status, because(t.Detail))
+		}
+	}
+	slices.SortStableFunc(m, func(a, b Moment) int { return cmp.Compare(a.Seq, b.Seq) })
+	return m
+}
+
+// lastAt is when a ticket came to its present state; review has no time of its own, so its last
+// attempt's is taken.
+func (s *Story) lastAt(t Ticket) int64 {
+	if t.ProcessedAt != nil {
+		return *t.ProcessedAt
+	}
+	at := t.CreatedAt
+	for _, a := range s.Attempts {
+		if a.TicketID == t.ID && a.EndedAt != nil {
+			at = *a.EndedAt
+		}
+	}
+	return at
+}
+
+func because(detail string) string {
+	if detail == "" {
+		return ""
+	}
+	return ": " + detail
+}
+
+// The list of orders runs newest decision first; rowid is the order of insertion.
+const sqlOrdersPage = `SELECT ` + orderColumns + ` FROM orders WHERE ($1 = 0 OR seq < $1) ORDER BY rowid DESC LIMIT $2`
+
+// A search runs over the primary key: ids that begin with $1, after $2.
+const sqlOrdersSearch = `SELECT ` + orderColumns + ` FROM orders WHERE order_id >= $1 AND order_id < $1 || char(1114111) AND order_id > $2
+	ORDER BY order_id LIMIT $3`
+
+// Orders lists orders newest first, those with a seq below the given one; 0 means all.
+func (tx *Tx) Orders(before int64, limit int) ([]Order, error) {
+	return collect(tx, sqlOrdersPage, []any{before, limit}, scanOrder)
+}
+
+// SearchOrders lists orders whose id begins with prefix, by id, after the given one.
+func (tx *Tx) SearchOrders(prefix, after string, limit int) ([]Order, error) {
+	return collect(tx, sqlOrdersSearch, []any{prefix, after, limit}, scanOrder)
+}

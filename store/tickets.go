@@ -1,0 +1,173 @@
+package store
+
+
+// Ticket is one row of the outbox. The pointers are nil where the column is NULL.
+type Ticket struct {
+	ID          int64   `json:"id"`
+	AggregateID string  `json:"aggregate_id"`
+	EffectType  string  `json:"effect_type"`
+	Payload     string  `json:"payload"` // JSON text, as stored
+	Key         string  `json:"idempotency_key"`
+	Status      string  `json:"status"`
+	Attempts    int64   `json:"attempts"`
+	CreatedAt   int64   `json:"created_at"`
+	ProcessedAt *int64  `json:"processed_at"`
+	DueAt       int64   `json:"due_at"`
+	ClaimToken  *string `json:"claim_token"`
+	LeaseHolder *string `json:"lease_holder"`
+	LeaseMS     *int64  `json:"lease_ms"`
+	ClaimedAt   *int64  `json:"claimed_at"`
+	Failures    int64   `json:"failures"`
+	Crashes     int64   `json:"crashes"`
+	Detail      string  `json:"detail"`
+	Seq         int64   `json:"seq"`
+	ClaimedSeq  int64   `json:"claimed_seq"`
+	EndedSeq    int64   `json:"ended_seq"`
+}
+
+const ticketColumns = `id, aggregate_id, effect_type, payload, idempotency_key, status, attempts, created_at, processed_at,
+	due_at, claim_token, lease_holder, lease_ms, claimed_at, failures, crashes, detail, seq, claimed_seq, ended_seq`
+
+func scanTicket(scan func(...any) error, t *Ticket) error {
+	return scan(&t.ID, &t.AggregateID, &t.EffectType, &t.Payload, &t.Key, &t.Status, &t.Attempts, &t.CreatedAt, &t.ProcessedAt,
+		&t.DueAt, &t.ClaimToken, &t.LeaseHolder, &t.LeaseMS, &t.ClaimedAt, &t.Failures, &t.Crashes, &t.Detail,
+		&t.Seq, &t.ClaimedSeq, &t.EndedSeq)
+}
+
+// TicketFilter chooses tickets; an empty field chooses all.
+type TicketFilter struct {
+	Status     string
+	EffectType string
+	OrderID    string
+	Before     int64 // only ids below this one; 0 means from the newest on
+	Limit      int
+}
+
+// The lists of tickets run newest first. Each names its status as a literal, because a partial
+// index serves only a query that repeats its predicate.
+const (
+	sqlTicketsHead  = `SELECT ` + ticketColumns + ` FROM outbox WHERE ($1 = 0 OR id < $1) AND ($2 = '' OR effect_type = $2) AND ($3 = '' OR aggregate_id = $3)`
+	sqlTicketsTail  = ` ORDER BY id DESC LIMIT $4`
+	sqlTicketsOrder = `SELECT ` + ticketColumns + ` FROM outbox WHERE ($1 = 0 OR id < $1) AND ($2 = '' OR effect_type = $2) AND aggregate_id = $3`
+)
+
+var ticketStatus = map[string]string{
+	"": "", "pending": ` AND status = 'pending'`, "processing": ` AND status = 'processing'`, "done": ` AND status = 'done'`,
+	"dead": ` AND status = 'dead'`, "review": ` AND status = 'review'`, "discarded": ` AND status = 'discarded'`,
+}
+
+// IsStatus reports whether s is one of the six states of a ticket.
+func IsStatus(s string) bool { return s != "" && ticketStatus[s] != "" }
+
+// Tickets lists tickets newest first.
+func (tx *Tx) Tickets(f TicketFilter) ([]Ticket, error) {
+	head := sqlTicketsHead
+	if f.OrderID != "" {
+		head = sqlTicketsOrder
+	}
+	text := head + ticketStatus[f.Status] + sqlTicketsTail
+	return collect(tx, text, []any{f.Before, f.EffectType, f.OrderID, f.Limit}, scanTicket)
+}
+
+const sqlTicket = `SELECT ` + ticketColumns + ` FROM outbox WHERE id = $1`
+
+// Ticket returns one ticket.
+func (tx *Tx) Ticket(id int64) (Ticket, error) {
+	return one(collect(tx, sqlTicket, []any{id}, scanTicket))
+}
+
+func one[T any](rows []T, err error) (T, error) {
+	var none T
+	if err != nil {
+		return none, err
+	}
+	if len(rows) == 0 {
+		return none, ErrNotFound
+	}
+	return rows[0], nil
+}
+
+// Attempt is one send, or one try of a local effect that did not end well.
+type Attempt struct {
+	ID         int64   `json:"id"`
+	TicketID   int64   `json:"ticket_id"`
+	ClaimToken string  `json:"claim_token"`
+	BegunAt    int64   `json:"begun_at"`
+	EndedAt    *int64  `json:"ended_at"`
+	Outcome    *string `json:"outcome"` // nil while nobody knows
+	Detail     string  `json:"detail"`
+	Seq        int64   `json:"seq"`
+	EndedSeq   int64   `json:"ended_seq"`
+}
+
+const sqlAttempts = `SELECT id, ticket_id, claim_token, begun_at, ended_at, outcome, detail, seq, ended_seq
+	FROM attempts WHERE ticket_id = $1 ORDER BY id`
+
+// Attempts lists a ticket's attempts in the order in which they began.
+func (tx *Tx) Attempts(ticketID int64) ([]Attempt, error) {
+	return collect(tx, sqlAttempts, []any{ticketID}, func(scan func(...any) error, a *Attempt) error {
+		return scan(&a.ID, &a.TicketID, &a.ClaimToken, &a.BegunAt, &a.EndedAt, &a.Outcome, &a.Detail, &a.Seq, &a.EndedSeq)
+	})
+}
+
+const sqlInsertAttempt = `INSERT INTO attempts (ticket_id, claim_token, begun_at, ended_at, outcome, detail, seq, ended_seq)
+	VALUES ($1, $2, $3, $3, $4, $5, $6, $6)`
+
+// noteAttempt writes down a try that has ended.
+func (tx *Tx) noteAttempt(ticketID int64, token, outcome, detail string) error {
+	seq, err := tx.seq()
+	if err != nil {
+		return err
+	}
+	_, err = tx.exec(sqlInsertAttempt, ticketID, token, tx.now, outcome, detail, seq)
+	return err
+}
+
+// LedgerRow is one effect that happened.
+type LedgerRow struct {
+	EffectKey  string `json:"effect_key"`
+	OrderID    string `json:"order_id"`
+	EffectType string `json:"effect_type"`
+	Status     string `json:"status"`
+	CreatedAt  int64  `json:"created_at"`
+	How        string `json:"how"`
+	Seq        int64  `json:"seq"`
+}
+
+const ledgerColumns = `effect_key, order_id, effect_type, status, created_at, how, seq`
+
+func scanLedger(scan func(...any) error, l *LedgerRow) error {
+	return scan(&l.EffectKey, &l.OrderID, &l.EffectType, &l.Status, &l.CreatedAt, &l.How, &l.Seq)
+}
+
+// By key, since the ledger is clustered by it and a key never changes.
+const sqlLedgerPage = `SELECT ` + ledgerColumns + ` FROM ledger WHERE effect_key > $1 ORDER BY effect_key LIMIT $2`
+
+// Ledger lists the ledger by key, beginning after the given one.
+func (tx *Tx) Ledger(afterKey string, limit int) ([]LedgerRow, error) {
+	return collect(tx, sqlLedgerPage, []any{afterKey, limit}, scanLedger)
+}
+
+// EffectRow is one effect that went out into the lab's world.
+type EffectRow struct {
+	ID         int64  `json:"id"`
+	EffectKey  string `json:"effect_key"`
+	EffectType string `json:"effect_type"`
+	OrderID    string `json:"order_id"`
+	OccurredAt int64  `json:"occurred_at"`
+	Seq        int64  `json:"seq"`
+}
+
+const effectColumns = `id, effect_key, effect_type, order_id, occurred_at, seq`
+
+func scanEffect(scan func(...any) error, e *EffectRow) error {
+	return scan(&e.ID, &e.EffectKey, &e.EffectType, &e.OrderID, &e.OccurredAt, &e.Seq)
+}
+
+const sqlEffectsPage = `SELECT ` + effectColumns + ` FROM external_effects_log WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2`
+
+// Effects lists the effects of the lab's world newest first, below the given id; 0 means all.
+func (tx *Tx) Effects(before int64, limit int) ([]EffectRow, error) {
+	return collect(tx, sqlEffectsPage, []any{before, limit}, scanEffect)
+}
+

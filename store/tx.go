@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// conn is one connection with its prepared statements. Only one goroutine uses it at a time.
+type conn struct {
+	sql      *sql.Conn
+	prepared map[string]*sql.Stmt // by text; the texts are constants, so the map is bounded
+}
+
+func (c *conn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
+	if s := c.prepared[text]; s != nil {
+		return s, nil
+	}
+	s, err := c.sql.PrepareContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	c.prepared[text] = s
+	return s, nil
+}
+
+// Tx is one transaction. After a statement has failed every further one returns that same error:
+// SQLite may have rolled everything back, and what came after would be committed alone.
+type Tx struct {
+	conn *conn
+	ctx  context.Context // the transaction's own, never a caller's: an interrupted statement undoes the others
+	now  int64
+	err  error
+	next int64 // the last place in the sequence that was handed out
+	read bool  // next was read from the file
+	used bool  // next must be written back
+	wake bool  // a ticket became due
+}
+
+// Now is the transaction's one moment in Unix milliseconds.
+func (tx *Tx) Now() int64 { return tx.now }
+
+// exec runs a statement and returns the number of rows that it changed.
+func (tx *Tx) exec(text string, args ...any) (int64, error) {
+	s, err := tx.prepare(text)
+	if err != nil {
+		return 0, err
+	}
+	res, err := s.ExecContext(tx.ctx, args...)
+	if err != nil {
+		return 0, tx.fail(err)
+	}
+	n, err := res.RowsAffected()
+	if err != nil {
+		return 0, tx.fail(err)
+	}
+	return n, nil
+}
+
+// find reads one row into dest and reports whether there was one.
+func (tx *Tx) find(text string, args []any, dest ...any) (bool, error) {
+	s, err := tx.prepare(text)
+	if err != nil {
+		return false, err
+	}
+	switch err := s.QueryRowContext(tx.ctx, args...).Scan(dest...); {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
+	case err != nil:
+		return false, tx.fail(err)
+	}
+	return true, nil
+}
+
+// each calls row for every row of the answer; row scans it.
+func (tx *Tx) each(text string, args []any, row func(scan func(...any) error) error) error {
+	s, err := tx.prepare(text)
+	if err != nil {
+		return err
+	}
+	rows, err := s.QueryContext(tx.ctx, args...)
+	if err != nil {
+		return tx.fail(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows.Scan); err != nil {
+			return tx.fail(err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return tx.fail(err)
+	}
+	return nil
+}
+
+// collect returns the rows of the answer as scanned by row.
+func collect[T any](tx *Tx, text string, args []any, row func(scan func(...any) error, into *T) error) ([]T, error) {
+	all := []T{}
+	err := tx.each(text, args, func(scan func(...any) error) error {
+		var one T
+		if err := row(scan, &one); err != nil {
+			return err
+		}
+		all = append(all, one)
+		return nil
+	})
+	return all, err
+}
+
+func (tx *Tx) prepare(text string) (*sql.Stmt, error) {
+	if tx.err != nil {
+		return nil, tx.err
+	}
+	s, err := tx.conn.stmt(tx.ctx, text)
+	if err != nil {
+		return nil, tx.fail(err)
+	}
+	return s, nil
+}
+
+func (tx *Tx) fail(err error) error {
+	if tx.err == nil {
+		tx.err = translate(err)
+	}
+	return tx.err
+}
+
+// seq hands out the next place in the one sequence over all tables. The counter row is read once
+// and written once a transaction.
+func (tx *Tx) seq() (int64, error) {
+	if !tx.read {
+		if _, err := tx.find(`SELECT value FROM sequence WHERE id = 1`, nil, &tx.next); err != nil {
+			return 0, err
+		}
+		tx.read = true
+	}
+	tx.next++
+	tx.used = true
+	return tx.next, nil
+}
+
+func (tx *Tx) writeSeq() error {
+	if !tx.used {
+		return tx.err
+	}
+	_, err := tx.exec(`UPDATE sequence SET value = $1 WHERE id = 1`, tx.next)
+	return err
+}
+
+// View runs fn in a read transaction on one snapshot of the file. ctx bounds the wait for a reader,
+// not the transaction.
+func (db *DB) View(ctx context.Context, fn func(*Tx) error) error {
+	var c *conn
+	select {
+	case c = <-db.readers:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-db.closing:
+		return ErrClosed
+	}
+	defer func() { db.readers <- c }()
+	tx := &Tx{conn: c, ctx: context.Background(), now: db.opt.Now().UnixMilli()}
+	if _, err := tx.exec(sqlBeginRead); err != nil {
+		return fmt.Errorf("begin to read: %w", err)
+	}
+	defer func() { _, _ = c.sql.ExecContext(tx.ctx, sqlRollback) }() // nothing was written
+	return fn(tx)
+}
