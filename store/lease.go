@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -120,7 +121,7 @@ func begunIn(path string) []int64 {
 		return nil
 	}
 	var ids []int64
-	for line := range bytes.Lines(text) {
+	for line := range slices.Chunk(text, slotWidth) { // a slot that was never used is a hole of zero bytes
 		if id, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 10, 64); err == nil && id > 0 {
 			ids = append(ids, id)
 		}

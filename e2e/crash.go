@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
+
+// CrashVar is the environment variable that plans a crash: NAME[:N][:stop] sends the process SIGKILL,
+// or SIGSTOP, at the N-th time it passes the crash point NAME.
+const CrashVar = "COMANDA_CRASH_AT"
+
+// CrashPointNames are the points that a process passes on an order's walk.
+var crashPointNames = []string{
+	"triage.before_commit", "triage.after_commit", "relay.claimed", "effect.before_commit", "effect.after_commit",
+}
+
+// CrashPoints reads a plan and returns the function that every crash point calls. An empty plan
+// never crashes. A plan is announced on warn.
+func CrashPoints(plan string, warn io.Writer) (func(point string), error) {
+	if plan == "" {
+		return func(string) {}, nil
+	}
+	name, nth, signal, err := parsePlan(plan)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(warn, "!!! %s=%s: this process will be sent %s at %s, time %d. For proofs only.\n", CrashVar, plan, signal, name, nth)
+	var passed atomic.Int64
+	return func(point string) {
+		if point == name && passed.Add(1) == nth {
+			signal.sendToSelf()
+		}
+	}, nil
+}
+
+func parsePlan(plan string) (name string, nth int64, signal selfSignal, err error) {
+	parts := strings.Split(plan, ":")
+	name, nth, signal = parts[0], 1, kill
+	if !slices.Contains(crashPointNames, name) {
+		return "", 0, "", fmt.Errorf("%s=%s names no crash point: take one of %s", CrashVar, plan, strings.Join(crashPointNames, ", "))
+	}
+	rest := parts[1:]
+	if len(rest) > 0 && rest[len(rest)-1] == "stop" {
+		signal, rest = stop, rest[:len(rest)-1]
+	}
+	if len(rest) == 1 {
+		nth, err = strconv.ParseInt(rest[0], 10, 64)
+	}
+	if len(rest) > 1 || err != nil || nth < 1 {
+		return "", 0, "", fmt.Errorf("%s=%s is not NAME[:N][:stop] with N from 1", CrashVar, plan)
+	}
+	return name, nth, signal, nil
+}
+
+// selfSignal is what a process sends itself at a crash point.
+type selfSignal string
+
+const (
+	kill selfSignal = "SIGKILL"
+	stop selfSignal = "SIGSTOP"
+)

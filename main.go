@@ -1,0 +1,318 @@
+// Command comanda takes orders by webhook, decides what follows from them, and carries that out
+// exactly once. This file is the only one that knows all the packages: it builds each piece in the
+// order in which they depend on each other, and nothing is built anywhere else.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/mattn/go-isatty"
+
+	"comanda/e2e"
+	"comanda/effects"
+	"comanda/handlers"
+	"comanda/handlers/cli"
+	"comanda/handlers/graph"
+	"comanda/relay"
+	"comanda/store"
+)
+
+// effectsByTicket is the wiring of the execution half: which effect carries out which tickets.
+func effectsByTicket() map[string]relay.Effect {
+	return map[string]relay.Effect{
+		store.TicketIssueRefund:   effects.IssueRefund{},
+		store.TicketInventorySync: effects.InventorySync{},
+	}
+}
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // from then on a second signal leaves at once
+	app := program{stdout: os.Stdout, stderr: os.Stderr, terminal: isatty.IsTerminal(os.Stderr.Fd())}
+	return cli.Run(ctx, os.Args[1:], cli.Program{
+		Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Terminal: app.terminal,
+		Version: version(), Graph: dependencyGraph(),
+		Serve: app.serve, Relay: app.relay, Demo: app.demo, Prove: app.prove,
+	})
+}
+
+// program holds what every command of the appliance is given from outside.
+type program struct {
+	stdout, stderr io.Writer
+	terminal       bool
+}
+
+func version() cli.Version {
+	v := cli.Version{Version: "dev", Commit: "unknown", Go: runtime.Version(), SQLite: "unknown"}
+	if engine, err := store.EngineVersion(); err == nil {
+		v.SQLite = engine
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if info.Main.Version != "" && info.Main.Version != "(devel)" {
+		v.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			v.Commit = s.Value
+		}
+	}
+	return v
+}
+
+func dependencyGraph() graph.Graph {
+	var kinds []graph.Effect
+	for _, e := range effectsByTicket() {
+		k := e.Kind()
+		kinds = append(kinds, graph.Effect{
+			Name: k.Name, TicketType: k.TicketType, LedgerType: k.LedgerType, KeyPrefix: k.KeyPrefix,
+			Mark: k.Mark, Does: k.Does, Resource: k.Resource, SharedWith: k.SharedWith,
+		})
+	}
+	return graph.New(kinds)
+}
+
+// appliance is one open file with a runner that may work on it.
+type appliance struct {
+	db     *store.DB
+	holder *store.Holder
+	runner *relay.Runner
+	loop   *relay.Loop // nil with --no-relay
+	crash  func(string)
+	log    *slog.Logger
+}
+
+// open builds an appliance from the file up. Its close undoes that in the opposite order.
+func (p program) open(ctx context.Context, c cli.RelayConfig) (a *appliance, err error) {
+	a = &appliance{log: p.logger(c.Log)}
+	schedule, err := relay.ParseSchedule(c.Schedule)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	if a.crash, err = e2e.CrashPoints(os.Getenv(e2e.CrashVar), p.stderr); err != nil {
+		return nil, cli.Usage(err)
+	}
+	if a.db, err = store.Open(ctx, c.DB, store.Options{}); err != nil {
+		return nil, err
+	}
+	if a.holder, err = a.db.NewHolder(ctx, c.Workers); err != nil {
+		return nil, errors.Join(err, a.db.Close())
+	}
+	a.runner = relay.NewRunner(relay.Options{
+		DB: a.db, Holder: a.holder, Effects: effectsByTicket(), Batch: c.Batch, Lease: c.Lease, Workers: c.Workers,
+		Crash: a.crash, Log: a.log,
+	})
+	a.loop = relay.NewLoop(a.runner, schedule)
+	return a, nil
+}
+
+func (a *appliance) close() error {
+	a.log.Info("stopped", "commits", a.db.Commits())
+	return errors.Join(a.holder.Close(), a.db.Close())
+}
+
+func (p program) logger(c cli.LogConfig) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Level)) // the command line has checked it
+	opt := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(p.stderr, opt))
+	}
+	return slog.New(slog.NewTextHandler(p.stderr, opt))
+}
+
+// serve runs the HTTP server and the relay in one process until ctx ends.
+func (p program) serve(ctx context.Context, c cli.ServeConfig) error {
+	return p.serveThen(ctx, c, nil)
+}
+
+// serveThen is serve with something to do once the listener is open.
+func (p program) serveThen(ctx context.Context, c cli.ServeConfig, opened func(base string) error) (err error) {
+	a, err := p.open(ctx, cli.RelayConfig{DB: c.DB, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers, Log: c.Log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	if c.NoRelay {
+		a.loop = nil
+	}
+	boot := func(tx *store.Tx) error { return tx.Boot() }
+	if err := a.db.Update(ctx, boot); err != nil {
+		return fmt.Errorf("make sure of what an earlier process left behind: %w", err)
+	}
+	h := handlers.New(a.options())
+	defer func() { err = errors.Join(err, h.Close()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	stopped := a.startRelay(ctx)
+	defer func() { cancel(); p.waitForRelay(stopped); p.sayWhatWaits(a.db) }()
+	listener, err := net.Listen("tcp", c.Addr) // last: whoever is answered finds everything in place
+	if err != nil {
+		return fmt.Errorf("can't listen on %s (%w): stop what uses it or give --addr another one", c.Addr, err)
+	}
+	base := "http://" + listener.Addr().String()
+	a.log.Info("listening", "url", base, "db", a.db.Path())
+	if p.terminal {
+		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: targetModes()})
+	}
+	return p.serveHTTP(ctx, h.Server(), listener, base, opened)
+}
+
+// options hands the decision half what it needs of the rest.
+func (a *appliance) options() handlers.Options {
+	opt := handlers.Options{
+		DB: a.db, Graph: dependencyGraph(), Crash: a.crash, Log: a.log, Targets: targetStates,
+		RunRelay: func(ctx context.Context) (handlers.RelayRun, error) {
+			tally, err := a.runner.RunOnce(ctx)
+			if errors.Is(err, relay.ErrPaused) {
+				err = handlers.ErrPaused
+			}
+			return handlers.RelayRun(tally), err
+		},
+	}
+	if a.loop != nil {
+		opt.Loop = func() handlers.LoopState {
+			return handlers.LoopState{SinceRound: a.loop.SinceRound(), Limit: max(3*a.loop.Period(), 30*time.Second)}
+		}
+	}
+	return opt
+}
+
+// targetStates tells where each effect goes: so far always to the lab's table.
+func targetStates() map[string]handlers.TargetState {
+	states := map[string]handlers.TargetState{}
+	for _, e := range effectsByTicket() {
+		states[e.Kind().KeyPrefix] = handlers.TargetState{Mode: "lab", State: "up"}
+	}
+	return states
+}
+
+func targetModes() map[string]string {
+	modes := map[string]string{}
+	for name, s := range targetStates() {
+		modes[name] = s.Mode
+	}
+	return modes
+}
+
+// serveHTTP serves until ctx ends, then lets what is under way finish.
+func (p program) serveHTTP(ctx context.Context, srv *http.Server, l net.Listener, base string, opened func(string) error) error {
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(l) }()
+	if opened != nil {
+		if err := opened(base); err != nil {
+			return errors.Join(err, srv.Close())
+		}
+	}
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.Background(), stopWithin)
+	defer cancel()
+	if err := srv.Shutdown(grace); err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	return nil
+}
+
+// stopWithin is how long a process may take to finish or give back what it has in hand.
+const stopWithin = 10 * time.Second
+
+// startRelay starts the loop, if there is one, and returns what is closed when it has ended.
+func (a *appliance) startRelay(ctx context.Context) <-chan struct{} {
+	stopped := make(chan struct{})
+	var loop sync.WaitGroup
+	if a.loop != nil {
+		loop.Go(func() { _ = a.loop.Run(ctx) }) // it returns nil: what fails is logged and tried again
+	}
+	go func() { loop.Wait(); close(stopped) }()
+	return stopped
+}
+
+func (p program) waitForRelay(stopped <-chan struct{}) {
+	select {
+	case <-stopped:
+	case <-time.After(stopWithin):
+		fmt.Fprintln(p.stderr, "comanda: a ticket did not end in time; it stays claimed and the next start takes it up")
+	}
+}
+
+// sayWhatWaits tells whoever pressed Ctrl-C that nothing is lost.
+func (p program) sayWhatWaits(db *store.DB) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var counts store.Counts
+	err := db.View(ctx, func(tx *store.Tx) (err error) {
+		counts, err = tx.Counts()
+		return err
+	})
+	if err == nil {
+		fmt.Fprintf(p.stderr, "comanda: stopped; %d tickets wait for the next start, nothing is lost\n", counts.Waiting())
+	}
+}
+
+// relay runs a relay alone until ctx ends.
+func (p program) relay(ctx context.Context, c cli.RelayConfig) (err error) {
+	a, err := p.open(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	a.log.Info("relaying", "db", a.db.Path(), "holder", a.holder.ID)
+	stopped := a.startRelay(ctx)
+	<-ctx.Done()
+	p.waitForRelay(stopped)
+	p.sayWhatWaits(a.db)
+	return nil
+}
+
+// demo serves a throw-away file with sample orders on a free port.
+func (p program) demo(ctx context.Context, c cli.DemoConfig) (err error) {
+	dir, err := os.MkdirTemp("", "comanda-demo-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the demo: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	serve := cli.ServeConfig{
+		DB: filepath.Join(dir, "demo.db"), Addr: "127.0.0.1:0", Schedule: "@every 10s", Batch: 100,
+		Lease: 2 * time.Minute, Workers: 4, Log: c.Log,
+	}
+	return p.serveThen(ctx, serve, func(base string) error {
+		if err := e2e.Sample(ctx, base); err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stdout, "demo: 3 sample orders are in (one sent twice); look at %s/api/orders/ORD-2041\n", base)
+		return nil
+	})
+}
+
+// prove runs the proofs against this very program.
+func (p program) prove(ctx context.Context, c cli.ProveConfig) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program's own file: %w", err)
+	}
+	return e2e.Prove(ctx, e2e.Config{
+		Exe: exe, Names: c.Names, All: c.All, Dir: c.Dir, Keep: c.Keep, JSON: c.JSON, Stdout: p.stdout,
+	})
+}

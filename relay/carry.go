@@ -1,0 +1,96 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"comanda/store"
+)
+
+// result is what one worker found out about one ticket. Not begun means: give it back untouched.
+type result struct {
+	ticket store.Ticket
+	kind   store.Kind
+	begun  bool
+	err    error
+	park   string // why no further try would help; "" when one would
+	took   time.Duration
+}
+
+// stopGrace is how long a running effect may go on after the process was asked to stop; the whole
+// stop is given 10 s.
+const stopGrace = 8 * time.Second
+
+// carryAll has the tickets of a claim carried out by a bounded number of workers. The results stand
+// in the order of the tickets.
+func (r *Runner) carryAll(ctx context.Context, claim store.Claim) []result {
+	results := make([]result, len(claim.Tickets))
+	for i, t := range claim.Tickets {
+		results[i].ticket = t
+	}
+	effects, cancel := graceful(ctx, claim.Until)
+	defer cancel()
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range min(r.opt.Workers, len(results)) {
+		workers.Go(func() {
+			for i := range next {
+				r.carry(effects, &results[i])
+			}
+		})
+	}
+	for i := range results {
+		if ctx.Err() != nil || !time.Now().Before(claim.Until) {
+			break // stopped, or too late: the rest is given back
+		}
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	return results
+}
+
+// graceful returns a context that ends with the lease, or some time after ctx.
+func graceful(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
+	effects, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(stopGrace, cancel) })
+	return effects, func() { stop(); cancel() }
+}
+
+// carry runs the effect of one ticket. While it runs, the holder's lock file names the ticket, so
+// that a crash of the process is charged to it.
+func (r *Runner) carry(ctx context.Context, res *result) {
+	began := time.Now()
+	defer func() { res.took = time.Since(began) }()
+	effect, ok := r.opt.Effects[res.ticket.EffectType]
+	if !ok {
+		res.begun, res.park = true, "unknown type"
+		res.err = fmt.Errorf("no effect of this program carries out %q", res.ticket.EffectType)
+		return
+	}
+	res.kind = effect.Kind()
+	end, err := r.opt.Holder.Begin(res.ticket.ID)
+	if err != nil {
+		r.opt.Log.Error("ticket not begun", "id", res.ticket.ID, "error", err)
+		return
+	}
+	defer end()
+	res.begun = true
+	defer func() {
+		if p := recover(); p != nil {
+			res.park, res.err = "panicked", fmt.Errorf("the effect panicked: %v", p)
+			r.opt.Log.Error("effect panicked", "id", res.ticket.ID, "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	_, res.err = effect.Carry(ctx, store.Work{OrderID: res.ticket.AggregateID, Payload: res.ticket.Payload, EffectKey: res.ticket.Key})
+	switch {
+	case errors.Is(res.err, store.ErrUndecodable):
+		res.park = "undecodable"
+	case res.err != nil && ctx.Err() != nil:
+		res.begun, res.err = false, nil // stopped, not failed
+	}
+}

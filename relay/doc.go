@@ -1,0 +1,15 @@
+// Package relay is the execution half: it claims tickets, has each carried out by its effect, and
+// settles what came of it. It never decides what should happen to an order.
+//
+// Runner.RunOnce is the unit: one claim, carried out and settled. Loop only calls it, at a schedule
+// and whenever a commit has put tickets on the rail. The table is the truth, the schedule the floor,
+// the wake-up a hint.
+//
+// # Invariants, and the tests that hold them
+//
+//   - A panic or an unreadable payload parks that ticket and nothing else: TestPoisonParksOneTicket.
+//   - A ticket that kills the process is found out and parked, the others flow: TestTicketThatKillsTheProcess.
+//   - Being stopped is not failing: what was not begun is released untouched: TestStopReleasesWhatWasNotBegun.
+//   - A late worker settles nothing: TestLateRelayChangesNothing.
+//   - A loop that panics is started again and says so: TestLoopOutlivesAPanic.
+package relay

@@ -1,0 +1,129 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// Loop calls a Runner: at once, at every tick of the schedule, and after commits that put tickets on
+// the rail. Each time it drains until nothing is due.
+type Loop struct {
+	runner   *Runner
+	schedule cron.Schedule
+	log      *slog.Logger
+	began    time.Time
+	round    atomic.Int64 // time since began of the last sign of life
+}
+
+// ParseSchedule reads a cron expression or descriptor ("@every 10s"). The parser panics on some
+// input that it can't read; that is an error here.
+func ParseSchedule(spec string) (s cron.Schedule, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s, err = nil, fmt.Errorf("schedule %q can't be read", spec)
+		}
+	}()
+	if s, err = cron.ParseStandard(spec); err != nil {
+		return nil, fmt.Errorf("schedule %q can't be read: %w", spec, err)
+	}
+	if s.Next(time.Now()).IsZero() {
+		return nil, fmt.Errorf("schedule %q never comes round", spec)
+	}
+	return s, nil
+}
+
+// NewLoop returns a Loop. It starts nothing.
+func NewLoop(r *Runner, schedule cron.Schedule) *Loop {
+	return &Loop{runner: r, schedule: schedule, log: r.opt.Log, began: time.Now()}
+}
+
+// Period is the time between the next two ticks of the schedule.
+func (l *Loop) Period() time.Duration {
+	next := l.schedule.Next(time.Now())
+	return l.schedule.Next(next).Sub(next)
+}
+
+// SinceRound is how long ago the loop last came round, on the monotonic clock.
+func (l *Loop) SinceRound() time.Duration {
+	return time.Since(l.began) - time.Duration(l.round.Load())
+}
+
+func (l *Loop) alive() { l.round.Store(int64(time.Since(l.began))) }
+
+// Run works until ctx ends, then finishes or gives back what is in hand and returns nil. A panic is
+// logged and the loop begins again.
+func (l *Loop) Run(ctx context.Context) error {
+	tick := make(chan struct{}, 1)
+	c := cron.New(cron.WithLogger(cron.DiscardLogger))
+	c.Schedule(l.schedule, cron.FuncJob(func() { offer(tick) }))
+	c.Start()
+	defer func() { <-c.Stop().Done() }()
+	for ctx.Err() == nil {
+		if err := l.rounds(ctx, tick); err != nil {
+			l.log.Error("relay begins again", "error", err)
+			offer(tick)
+			wait(ctx, time.Second)
+		}
+	}
+	return nil
+}
+
+func offer(tick chan<- struct{}) {
+	select {
+	case tick <- struct{}{}:
+	default: // one is waiting already
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// rounds drains, waits, drains … until ctx ends. It returns an error only for a panic.
+func (l *Loop) rounds(ctx context.Context, tick <-chan struct{}) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in the relay: %v\n%s", p, debug.Stack())
+		}
+	}()
+	for {
+		l.drain(ctx)
+		l.alive()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick:
+		case <-l.runner.opt.DB.Wake():
+		}
+	}
+}
+
+// drain makes passes until nothing is due, the relay is paused, or something is in the way; then the
+// schedule brings the next try.
+func (l *Loop) drain(ctx context.Context) {
+	for ctx.Err() == nil {
+		tally, err := l.runner.RunOnce(ctx)
+		l.alive()
+		switch {
+		case errors.Is(err, ErrPaused):
+			return
+		case err != nil:
+			if ctx.Err() == nil {
+				l.log.Warn("pass failed; the schedule brings the next", "error", err)
+			}
+			return
+		case tally.Claimed == 0:
+			return
+		}
+	}
+}

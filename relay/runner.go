@@ -1,0 +1,264 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"comanda/store"
+)
+
+// Effect carries out the tickets of one type. It is run again, with the same key, whenever nobody
+// knows whether it was carried out.
+type Effect interface {
+	Kind() store.Kind
+	// Carry carries out one ticket. It returns an error that wraps store.ErrUndecodable for a payload
+	// that can't be read, and any other error for a try that is worth repeating.
+	Carry(ctx context.Context, w store.Work) (store.Act, error)
+}
+
+// Tally counts what one claim came to.
+type Tally struct{ Claimed, Done, Retried, Dead, Review, Offline int }
+
+// ErrPaused is returned by RunOnce while the relays of the file are paused.
+var ErrPaused = errors.New("the relay is paused")
+
+// Options are the settings of a Runner. DB, Effects and Holder are required.
+type Options struct {
+	DB      *store.DB
+	Holder  *store.Holder
+	Effects map[string]Effect  // by ticket type
+	Batch   int                // tickets a claim; 0 means 100
+	Lease   time.Duration      // 0 means 2 minutes
+	Workers int                // tickets carried out at once; 0 means 4
+	Crash   func(point string) // the crash points of proofs; nil does nothing
+	Log     *slog.Logger       // nil discards
+	Backoff func(failures int64) time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.Batch == 0 {
+		o.Batch = 100
+	}
+	if o.Lease == 0 {
+		o.Lease = 2 * time.Minute
+	}
+	if o.Workers == 0 {
+		o.Workers = 4
+	}
+	if o.Crash == nil {
+		o.Crash = func(string) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Backoff == nil {
+		o.Backoff = backoff
+	}
+	return o
+}
+
+// How often and how long a failed try waits: full jitter under a doubling ceiling, as in
+// https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
+const (
+	retryBase   = 5 * time.Second
+	retryMax    = 6 * time.Hour
+	retryBudget = 12 // failed tries before a person is asked
+)
+
+func backoff(failures int64) time.Duration {
+	ceiling := retryMax
+	if failures < 13 { // 5 s · 2^13 is beyond six hours
+		ceiling = min(retryMax, retryBase<<failures)
+	}
+	return rand.N(ceiling) + time.Millisecond
+}
+
+// Runner makes passes, one at a time.
+type Runner struct {
+	opt   Options
+	watch *store.Watch
+	turn  chan struct{} // held by the pass that runs
+}
+
+// NewRunner returns a Runner. It starts nothing.
+func NewRunner(opt Options) *Runner {
+	opt = opt.withDefaults()
+	return &Runner{opt: opt, watch: opt.DB.NewWatch(), turn: make(chan struct{}, 1)}
+}
+
+// RunOnce claims at most one batch, carries it out and settles it before it returns. When ctx ends
+// it begins no further ticket and gives back what it had not begun.
+func (r *Runner) RunOnce(ctx context.Context) (Tally, error) {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return Tally{}, ctx.Err()
+	}
+	claim, err := r.claim(ctx)
+	if err != nil {
+		return Tally{}, err
+	}
+	tally := Tally{Claimed: len(claim.Tickets), Review: claim.Parked}
+	if claim.Paused {
+		return tally, ErrPaused
+	}
+	if len(claim.Tickets) == 0 {
+		return tally, nil
+	}
+	r.opt.Crash("relay.claimed")
+	results := r.carryAll(ctx, claim)
+	return tally, r.settle(claim, results, &tally)
+}
+
+func (r *Runner) claim(ctx context.Context) (store.Claim, error) {
+	void, err := r.watch.Void(ctx)
+	if err != nil {
+		return store.Claim{}, err
+	}
+	claim, err := r.opt.DB.Claim(ctx, store.ClaimRequest{
+		Limit: r.opt.Batch, Lease: r.opt.Lease, Holder: r.opt.Holder.ID, Void: void,
+	})
+	r.watch.Done(void, err == nil)
+	if claim.Freed > 0 {
+		r.opt.Log.Info("leases freed", "tickets", claim.Freed, "parked", claim.Parked)
+	}
+	return claim, err
+}
+
+// settle writes down what came of a claim, all of it in one transaction. If that fails for one
+// ticket's sake each is settled alone, so that the others are not held up by it.
+func (r *Runner) settle(claim store.Claim, results []result, tally *Tally) error {
+	err := r.settleSome(claim, results, tally)
+	if err == nil || errors.Is(err, store.ErrClosed) {
+		return err
+	}
+	if len(results) == 1 || waitsForOthers(err) {
+		return fmt.Errorf("settle %d tickets: %w", len(results), err)
+	}
+	var errs []error
+	for i := range results {
+		errs = append(errs, r.settleSome(claim, results[i:i+1], tally))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("settle tickets one by one: %w", err)
+	}
+	return nil
+}
+
+// waitsForOthers tells a file that can't be written now from a ticket that can't be settled.
+func waitsForOthers(err error) bool {
+	return errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrUnknownOutcome)
+}
+
+// settleSome tries until the lease is over: a settlement that was committed after all finds its
+// token gone and changes nothing.
+func (r *Runner) settleSome(claim store.Claim, results []result, tally *Tally) error {
+	for {
+		var settled []settlement
+		err := r.opt.DB.Update(context.Background(), func(tx *store.Tx) (err error) {
+			settled, err = r.write(tx, claim.Token, results)
+			return err
+		})
+		if err == nil {
+			r.report(settled, tally)
+			return nil
+		}
+		if !waitsForOthers(err) || !time.Now().Add(settleAgain).Before(claim.Until) {
+			return err
+		}
+		r.opt.Log.Warn("settling waits", "error", err)
+		time.Sleep(settleAgain)
+	}
+}
+
+const settleAgain = 200 * time.Millisecond
+
+// settlement is one ticket's end of a pass.
+type settlement struct {
+	result
+	outcome string // done, already_done, retried, review, released, lost
+}
+
+func (r *Runner) write(tx *store.Tx, token string, results []result) ([]settlement, error) {
+	settled := make([]settlement, 0, len(results))
+	var release []int64
+	for _, res := range results {
+		outcome, err := r.writeOne(tx, token, res)
+		if err != nil {
+			return nil, err
+		}
+		if outcome == released {
+			release = append(release, res.ticket.ID)
+		}
+		settled = append(settled, settlement{res, outcome})
+		if outcome == string(store.Done) || outcome == string(store.AlreadyDone) {
+			r.opt.Crash("effect.before_commit")
+		}
+	}
+	if len(release) == 0 {
+		return settled, nil
+	}
+	_, err := tx.Release(token, release)
+	return settled, err
+}
+
+// What a settlement can be beside store.Settled.
+const (
+	retried  = "retried"
+	review   = "review"
+	released = "released"
+)
+
+func (r *Runner) writeOne(tx *store.Tx, token string, res result) (string, error) {
+	switch {
+	case !res.begun:
+		return released, nil
+	case res.park != "":
+		ok, err := tx.Review(token, res.ticket.ID, res.park, res.err.Error())
+		return orLost(ok, review), err
+	case res.err != nil && res.ticket.Failures+1 >= retryBudget:
+		ok, err := tx.Review(token, res.ticket.ID, "gave up", fmt.Sprintf("failed %d times, last: %v", retryBudget, res.err))
+		return orLost(ok, review), err
+	case res.err != nil:
+		ok, err := tx.Retry(token, res.ticket.ID, r.opt.Backoff(res.ticket.Failures).Milliseconds(), res.err.Error())
+		return orLost(ok, retried), err
+	}
+	s, err := tx.SettleLocal(token, res.ticket, res.kind.LedgerType)
+	return string(s), err
+}
+
+func orLost(ok bool, outcome string) string {
+	if ok {
+		return outcome
+	}
+	return string(store.Lost)
+}
+
+// report counts and logs what is committed, one line a ticket.
+func (r *Runner) report(settled []settlement, tally *Tally) {
+	for _, s := range settled {
+		level := slog.LevelInfo
+		switch s.outcome {
+		case string(store.Done), string(store.AlreadyDone):
+			tally.Done++
+			r.opt.Crash("effect.after_commit")
+		case retried:
+			tally.Retried++
+			level = slog.LevelWarn
+		case review:
+			tally.Review++
+			level = slog.LevelError
+		}
+		attrs := []any{"id", s.ticket.ID, "order_id", s.ticket.AggregateID, "effect", s.ticket.EffectType,
+			"key", s.ticket.Key, "attempt", s.ticket.Attempts, "outcome", s.outcome, "took", s.took}
+		if s.err != nil {
+			attrs = append(attrs, "error", s.err.Error())
+		}
+		r.opt.Log.Log(context.Background(), level, "ticket", attrs...)
+	}
+}
