@@ -29,6 +29,9 @@ const (
 // It returns fn's own error (then nothing of fn was written), ErrBusy or ErrFull (nothing was
 // written), ErrUnknownOutcome (COMMIT failed), ctx's error if fn had not been started, or ErrClosed.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	m := &member{fn: fn, done: make(chan error, 1)}
 	select {
 	case <-db.closing:

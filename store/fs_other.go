@@ -8,4 +8,6 @@ import "errors"
 func networkFilesystem(string) string { return "" }
 
 // FreeBytes can only be told on Linux.
-func FreeBytes(string) (uint64, error) { return 0, errors.New("free space can't be read on this system") }
+func FreeBytes(string) (uint64, error) {
+	return 0, errors.New("free space can't be read on this system")
+}

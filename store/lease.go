@@ -46,15 +46,9 @@ func (db *DB) NewHolder(ctx context.Context, workers int) (*Holder, error) {
 	if err := db.sweepLocks(ctx); err != nil {
 		return nil, err
 	}
-	id := newToken()
-	h := &Holder{ID: id, path: db.lockPath(id)}
-	h.lock = flock.New(h.path, flock.SetPermissions(0o600))
-	ok, err := h.lock.TryLock()
-	if err == nil && ok {
-		ok = sameFile(h.lock, h.path) // a sweeper may have removed it between its making and its locking
-	}
-	if err != nil || !ok {
-		return nil, refuse("the lock file %s can't be made or locked: %v: check that its directory can be written", h.path, err)
+	h, err := db.lockNew()
+	if err != nil {
+		return nil, err
 	}
 	if h.file, err = os.OpenFile(h.path, os.O_RDWR, 0); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the lock file: %w", err), h.lock.Unlock())
@@ -63,6 +57,24 @@ func (db *DB) NewHolder(ctx context.Context, workers int) (*Holder, error) {
 		h.free = append(h.free, slot)
 	}
 	return h, nil
+}
+
+// lockNew makes and locks a file under a new name. A relay that starts at the same time and sweeps may
+// lock or remove the file between its making and its locking: then another name is tried.
+func (db *DB) lockNew() (*Holder, error) {
+	for {
+		id := newToken()
+		h := &Holder{ID: id, path: db.lockPath(id)}
+		h.lock = flock.New(h.path, flock.SetPermissions(0o600))
+		ok, err := h.lock.TryLock()
+		if err != nil {
+			return nil, refuse("the lock file %s can't be made or locked: %v: check that its directory can be written", h.path, err)
+		}
+		if ok && sameFile(h.lock, h.path) {
+			return h, nil
+		}
+		_ = h.lock.Unlock()
+	}
 }
 
 func sameFile(lock *flock.Flock, path string) bool {

@@ -21,21 +21,42 @@ func probe(ctx context.Context, path string) error {
 	if err != nil {
 		return refuse("%s can't be read: %v", path, err)
 	}
-	db, err := sql.Open(driverName, probeDSN(path))
-	if err != nil {
-		return fmt.Errorf("look at %s: %w", path, err)
+	wal, err := os.Stat(path + "-wal")
+	m, err := readMark(ctx, probeDSN(path, err != nil || wal.Size() == 0))
+	if err != nil { // perhaps another process began to write just now: look again, with its locks
+		m, err = readMark(ctx, probeDSN(path, false))
 	}
-	defer db.Close()
-	var app, version, tables int
-	err = db.QueryRowContext(ctx, `SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_schema)
-		FROM pragma_application_id AS a, pragma_user_version AS v`).Scan(&app, &version, &tables)
 	if err != nil {
+		if err = translate(err); errors.Is(err, ErrBusy) {
+			return fmt.Errorf("look at %s: %w", path, err)
+		}
 		return refuse("%s is not a SQLite file that can be read (%v): give --db another path; it was not touched", path, err)
 	}
-	if app == 0 && version == 0 && tables == 0 {
-		return nil // ours in the making: the first step may still be in the -wal
+	return m.check(path)
+}
+
+// mark is what a file says about whose it is.
+type mark struct{ app, version, tables int }
+
+const sqlMarkOf = `SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_schema)
+	FROM pragma_application_id AS a, pragma_user_version AS v`
+
+func readMark(ctx context.Context, dsn string) (m mark, err error) {
+	db, err := sql.Open(driverName, dsn)
+	if err != nil {
+		return m, err
 	}
-	return checkMark(path, app, version)
+	defer db.Close()
+	err = db.QueryRowContext(ctx, sqlMarkOf).Scan(&m.app, &m.version, &m.tables)
+	return m, err
+}
+
+// check refuses what is not ours. A file without anything in it is ours in the making.
+func (m mark) check(path string) error {
+	if m == (mark{}) {
+		return nil
+	}
+	return checkMark(path, m.app, m.version)
 }
 
 func checkMark(path string, app, version int) error {
@@ -113,16 +134,11 @@ func migrateStep(ctx context.Context, conn *sql.Conn, step schema.Step, now int6
 // currentVersion reads the schema version and refuses a file that turned out to be somebody else's
 // after all.
 func currentVersion(ctx context.Context, conn *sql.Conn) (int, error) {
-	var app, version, tables int
-	err := conn.QueryRowContext(ctx, `SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_schema)
-		FROM pragma_application_id AS a, pragma_user_version AS v`).Scan(&app, &version, &tables)
-	if err != nil {
+	var m mark
+	if err := conn.QueryRowContext(ctx, sqlMarkOf).Scan(&m.app, &m.version, &m.tables); err != nil {
 		return 0, err
 	}
-	if app == 0 && version == 0 && tables == 0 {
-		return 0, nil
-	}
-	return version, checkMark("the file", app, version)
+	return m.version, m.check("the file")
 }
 
 func checkStep(ctx context.Context, conn *sql.Conn, step schema.Step) error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver named driverName
@@ -55,10 +56,12 @@ type DB struct {
 	path    string // absolute, symbolic links resolved
 	opt     Options
 	pools   []*sql.DB
+	conns   []*conn // taken out of the pools: a pool does not close what is out
 	writer  *conn
 	readers chan *conn
 
 	queue   chan *member
+	once    sync.Once // closes closing
 	closing chan struct{}
 	stopped chan struct{}
 	wake    chan struct{}
@@ -113,6 +116,12 @@ func resolve(path string, mustExist bool) (string, error) {
 		if err != nil {
 			return "", refuse("the directory %s does not exist: make it first", filepath.Dir(abs))
 		}
+		if target, err := os.Readlink(abs); err == nil { // a link to where the file will be
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(dir, target)
+			}
+			return resolve(target, mustExist)
+		}
 		abs = filepath.Join(dir, filepath.Base(abs))
 	case errors.Is(err, os.ErrNotExist):
 		return "", refuse("there is no file %s: start `comanda serve` once or give --db another path", abs)
@@ -137,7 +146,9 @@ func (db *DB) connect(ctx context.Context) error {
 	if err := checkEngine(version); err != nil {
 		return err
 	}
-	w, err := db.openConn(ctx, writerDSN(db.path, db.opt.BusyTimeout, db.opt.Synchronous))
+	st, err := os.Stat(db.path)
+	fresh := err != nil || st.Size() == 0
+	w, err := db.openConn(ctx, writerDSN(db.path, db.opt.BusyTimeout, db.opt.Synchronous, fresh))
 	if err != nil {
 		return db.openError(err)
 	}
@@ -179,7 +190,9 @@ func (db *DB) openConn(ctx context.Context, dsn string) (*conn, error) {
 	for {
 		c, err := pool.Conn(ctx)
 		if err == nil {
-			return &conn{sql: c, prepared: map[string]*sql.Stmt{}}, nil
+			own := &conn{sql: c, prepared: map[string]*sql.Stmt{}}
+			db.conns = append(db.conns, own)
+			return own, nil
 		}
 		err = translate(err)
 		if !errors.Is(err, ErrBusy) || time.Now().After(deadline) {
@@ -196,11 +209,10 @@ func (db *DB) openConn(ctx context.Context, dsn string) (*conn, error) {
 // Close waits for the writes that were handed in, then closes the readers and last the writer: the
 // last connection to leave writes the WAL back into the file and removes it.
 func (db *DB) Close() error {
-	select {
-	case <-db.closing:
+	first := false
+	db.once.Do(func() { first = true; close(db.closing) })
+	if !first {
 		return ErrClosed
-	default:
-		close(db.closing)
 	}
 	<-db.stopped
 	for range db.opt.Readers {
@@ -211,6 +223,9 @@ func (db *DB) Close() error {
 
 func (db *DB) closeConns() error {
 	var errs []error
+	for _, c := range db.conns {
+		errs = append(errs, c.close())
+	}
 	for i := len(db.pools) - 1; i >= 0; i-- { // the writer was opened first
 		errs = append(errs, db.pools[i].Close())
 	}

@@ -32,7 +32,16 @@ func (db *DB) Query(ctx context.Context, text string, args ...any) (Answer, erro
 	return a, translate(err)
 }
 
+// query runs text in a read transaction, in which it can't attach or make other files, and leaves the
+// connection as it was whatever text did to it.
 func (c *conn) query(ctx context.Context, text string, args []any) (Answer, error) {
+	if _, err := c.sql.ExecContext(context.Background(), sqlBeginRead); err != nil {
+		return Answer{}, fmt.Errorf("begin to read: %w", err)
+	}
+	defer func() {
+		_, _ = c.sql.ExecContext(context.Background(), sqlRollback)
+		_, _ = c.sql.ExecContext(context.Background(), `PRAGMA query_only = ON`)
+	}()
 	rows, err := c.sql.QueryContext(ctx, text, args...)
 	if err != nil {
 		return Answer{}, err

@@ -33,12 +33,15 @@ const (
 const cacheKiB = -8000
 
 // writerDSN opens path for the single writer. The validated keys are used where there is one, since
-// an unknown value in a _pragma is silently something else.
-func writerDSN(path string, busy time.Duration, synchronous string) string {
+// an unknown value in a _pragma is silently something else. auto_vacuum is set on a fresh file only:
+// on another one SQLite would take the write lock for it and wait for whoever holds that.
+func writerDSN(path string, busy time.Duration, synchronous string, fresh bool) string {
 	q := url.Values{}
 	q.Set("mode", "rwc")
 	q.Set("_busy_timeout", strconv.FormatInt(busy.Milliseconds(), 10))
-	q.Set("_auto_vacuum", "INCREMENTAL")
+	if fresh {
+		q.Set("_auto_vacuum", "INCREMENTAL")
+	}
 	q.Set("_journal_mode", "WAL")
 	q.Set("_synchronous", synchronous)
 	q.Set("_foreign_keys", "ON")
@@ -60,10 +63,15 @@ func readerDSN(path string, busy time.Duration) string {
 	return fileURI(path, q)
 }
 
-// probeDSN reads the main file as it lies, without locks and without creating a -wal beside it:
-// for a look at a file that may not be ours.
-func probeDSN(path string) string {
-	return fileURI(path, url.Values{"mode": {"ro"}, "immutable": {"1"}})
+// probeDSN is for a look at a file that may not be ours. A quiet file, one with nothing in a -wal, is
+// read as it lies, without locks and without making a -wal beside it. Of another file that would be a
+// look at a page that is being written, or not at all at what a killed program left in the -wal.
+func probeDSN(path string, quiet bool) string {
+	q := url.Values{"mode": {"ro"}, "_busy_timeout": {"5000"}}
+	if quiet {
+		q.Set("immutable", "1")
+	}
+	return fileURI(path, q)
 }
 
 func fileURI(path string, q url.Values) string {

@@ -93,7 +93,7 @@ func (s *Story) timeline() []Moment {
 	for _, t := range s.Tickets {
 		add(t.Seq, t.CreatedAt, "ticket", "ticket %d %s put on the rail", t.ID, t.Key)
 		if t.ClaimedSeq > 0 && t.ClaimedAt != nil {
-			add(t.ClaimedSeq, *t.ClaimedAt, "claimed", "ticket %d claimed, for the %d. time", t.ID, t.Attempts)
+			add(t.ClaimedSeq, *t.ClaimedAt, "claimed", "ticket %d claimed (claim %d)", t.ID, t.Attempts)
 		}
 	}
 	for _, a := range s.Attempts {

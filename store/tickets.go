@@ -1,6 +1,5 @@
 package store
 
-
 // Ticket is one row of the outbox. The pointers are nil where the column is NULL.
 type Ticket struct {
 	ID          int64   `json:"id"`
@@ -170,4 +169,3 @@ const sqlEffectsPage = `SELECT ` + effectColumns + ` FROM external_effects_log W
 func (tx *Tx) Effects(before int64, limit int) ([]EffectRow, error) {
 	return collect(tx, sqlEffectsPage, []any{before, limit}, scanEffect)
 }
-

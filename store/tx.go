@@ -13,6 +13,16 @@ type conn struct {
 	prepared map[string]*sql.Stmt // by text; the texts are constants, so the map is bounded
 }
 
+// close gives the connection back to its pool. SQLite keeps a connection open, and its -wal with
+// it, for as long as it has a statement.
+func (c *conn) close() error {
+	var errs []error
+	for _, s := range c.prepared {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, c.sql.Close())...)
+}
+
 func (c *conn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
 	if s := c.prepared[text]; s != nil {
 		return s, nil

@@ -204,6 +204,14 @@ func TestDigestStaysTheSame(t *testing.T) {
 	}
 }
 
+func TestDigestLeavesTheLinesInTheirOrder(t *testing.T) {
+	o := mustDecode(t, with("line_items", `[{"sku":"B","quantity":1},{"sku":"A","quantity":1}]`))
+	o.Digest()
+	if Differs(o, o) != nil || o.Lines[0].SKU != "B" {
+		t.Errorf("lines %v", o.Lines)
+	}
+}
+
 func TestDiffersNamesInOrder(t *testing.T) {
 	a := mustDecode(t, with())
 	b := mustDecode(t, with("line_items", `[{"sku":"S","quantity":2}]`, "currency", `"EUR"`, "amount", "2", "customer_id", `"D"`))

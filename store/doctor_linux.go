@@ -1,0 +1,52 @@
+package store
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// diskOf returns the bytes that may still be written in dir, those of the whole filesystem, and its kind.
+func diskOf(dir string) (free, total uint64, kind string, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, "", err
+	}
+	size := uint64(st.Bsize)
+	return st.Bavail * size, st.Blocks * size, filesystemName(int64(st.Type)), nil
+}
+
+// filesystemName names the local filesystems that shops have; others by their number.
+func filesystemName(fsType int64) string {
+	switch uint32(fsType) {
+	case unix.EXT4_SUPER_MAGIC:
+		return "ext4"
+	case unix.XFS_SUPER_MAGIC:
+		return "xfs"
+	case unix.BTRFS_SUPER_MAGIC:
+		return "btrfs"
+	case unix.F2FS_SUPER_MAGIC:
+		return "f2fs"
+	case unix.OVERLAYFS_SUPER_MAGIC:
+		return "overlayfs"
+	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
+		return "tmpfs"
+	case unix.MSDOS_SUPER_MAGIC:
+		return "FAT"
+	case unix.EXFAT_SUPER_MAGIC:
+		return "exFAT"
+	case unix.FUSE_SUPER_MAGIC:
+		return "FUSE"
+	}
+	return fmt.Sprintf("type 0x%x", uint32(fsType))
+}
+
+// clockSynchronised asks the kernel whether something keeps the clock right.
+func clockSynchronised() (bool, error) {
+	var t unix.Timex
+	state, err := unix.Adjtimex(&t)
+	if err != nil {
+		return false, err
+	}
+	return state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0, nil
+}

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"fmt"
+)
+
+// The truth, word for word as the contract has it: two measures, and four queries that must never
+// find a row.
+const (
+	sqlMeasureRefund  = `SELECT count(*) FROM external_effects_log WHERE order_id='ORD-2041' AND effect_type='refund';`
+	sqlMeasureDrained = `SELECT count(*) FROM outbox WHERE status <> 'done';`
+
+	sqlNoEffectTwice      = `SELECT effect_key, count(*) FROM external_effects_log GROUP BY effect_key HAVING count(*) > 1;`
+	sqlNoDoneWithoutEntry = `SELECT o.id FROM outbox o LEFT JOIN ledger l ON l.effect_key = o.idempotency_key WHERE o.status='done' AND l.effect_key IS NULL;`
+	sqlNoEntryWithoutAct  = `SELECT l.effect_key FROM ledger l LEFT JOIN external_effects_log e USING (effect_key) WHERE l.how='local' AND e.effect_key IS NULL;`
+	sqlNoOrderBothWays    = `SELECT order_id FROM ledger GROUP BY order_id HAVING count(DISTINCT effect_type) > 1;`
+)
+
+func (db *DB) lookAtTruth(ctx context.Context) []Check {
+	measure := func(a Answer, c *Check) { c.Answer = a.first() }
+	return []Check{
+		db.ask(ctx, "measure: refunds of ORD-2041", sqlMeasureRefund, measure),
+		db.ask(ctx, "measure: tickets that are not done", sqlMeasureDrained, measure),
+		db.ask(ctx, "invariant: no effect twice", sqlNoEffectTwice, noRow("these keys went out more than once: look at `comanda order show` for each order")),
+		db.ask(ctx, "invariant: what is done is in the ledger", sqlNoDoneWithoutEntry, noRow("these tickets say done and the ledger does not know it: somebody changed them by hand")),
+		db.ask(ctx, "invariant: what is in the ledger as local went out", sqlNoEntryWithoutAct, noRow("the ledger has these effects and the world does not: somebody changed a table by hand")),
+		db.ask(ctx, "invariant: an order is decided one way", sqlNoOrderBothWays, noRow("these orders were refunded and delivered: compensate one of the two")),
+	}
+}
+
+func (db *DB) lookAtTickets(ctx context.Context) []Check {
+	some := func(level Level, detail string) func(Answer, *Check) {
+		return func(a Answer, c *Check) {
+			if c.Answer = a.first(); c.Answer != "0" {
+				c.Level, c.Detail = level, detail
+			}
+		}
+	}
+	return []Check{
+		db.ask(ctx, "tickets waiting", `SELECT count(*) FROM outbox WHERE status IN ('pending', 'processing')`,
+			some(LevelWarning, "`comanda serve` or `comanda relay` carries them out")),
+		db.ask(ctx, "tickets dead", `SELECT count(*) FROM outbox WHERE status = 'dead'`,
+			some(LevelWarning, "they need attention: `comanda tickets list --status dead`")),
+		db.ask(ctx, "tickets in review", `SELECT count(*) FROM outbox WHERE status = 'review'`,
+			some(LevelWarning, "they need attention: `comanda tickets list --status review`")),
+		db.ask(ctx, "bodies refused", `SELECT count(*) FROM refused_bodies`,
+			some(LevelWarning, "they need attention: `comanda sql 'SELECT received_at, problem, detail, body FROM refused_bodies'`")),
+		db.ask(ctx, "events that differ from their order's decision", `SELECT count(*) FROM events WHERE differs <> '[]'`,
+			some(LevelWarning, "they need attention: `comanda sql \"SELECT event_id, order_id, differs FROM events WHERE differs <> '[]'\"`")),
+		db.ask(ctx, "relays paused", `SELECT paused FROM relay_state WHERE id = 1`,
+			some(LevelWarning, "no relay carries anything out before somebody resumes them")),
+	}
+}
+
+// lookAtLeases tells of each claim whether its holder lives. It asks for the holder's lock the way a
+// relay does, but shares it with other askers and gives it back at once: a living holder does not
+// notice, and a relay that asks in the same moment asks again at its next pass.
+func (db *DB) lookAtLeases(ctx context.Context) []Check {
+	var all []Check
+	err := db.View(ctx, func(tx *Tx) error {
+		leases, err := tx.leases()
+		if err != nil {
+			return err
+		}
+		relays, err := tx.Relays()
+		pids := map[string]int{}
+		for _, r := range relays {
+			pids[r.Holder] = r.PID
+		}
+		for _, l := range leases {
+			all = append(all, db.lookAtLease(l, pids[l.holder]))
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return append(all, Check{Name: "leases", SQL: sqlLeases, Level: LevelWrong, Answer: "can't be read: " + err.Error()})
+	case len(all) == 0:
+		return []Check{{Name: "leases", SQL: sqlLeases, Level: LevelOK, Answer: "no ticket is claimed"}}
+	}
+	return all
+}
+
+func (db *DB) lookAtLease(l lease, pid int) Check {
+	c := Check{Name: "lease " + l.token, SQL: sqlLeases, Level: LevelOK}
+	alive, err := db.alive(l.holder)
+	switch {
+	case err != nil:
+		c.Level, c.Answer = LevelWrong, fmt.Sprintf("a lease nobody can free: the lock file of its holder %s can't be read: %v", l.holder, err)
+		c.Detail = "make " + db.lockPath(l.holder) + " readable and writable for comanda, or remove it if no comanda runs"
+	case !alive:
+		c.Level, c.Answer, c.Detail = LevelWarning, "its holder "+l.holder+" is dead", "the next pass of a relay frees it"
+	default:
+		c.Answer = "its holder " + l.holder + " is alive"
+		if pid != 0 {
+			c.Answer += fmt.Sprintf(" (process %d)", pid)
+		}
+	}
+	return c
+}

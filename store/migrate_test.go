@@ -1,0 +1,160 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+// A step that differs from this program's is noticed, whether somebody changed the program or the file.
+func TestMigrateRefusesAChangedStep(t *testing.T) {
+	for name, statement := range map[string]string{
+		"another checksum": `UPDATE schema_steps SET checksum = 'oranges' WHERE version = 1`,
+		"an upper case":    `UPDATE schema_steps SET checksum = upper(checksum)`,
+		"none":             `DELETE FROM schema_steps`,
+		"no table":         `DROP TABLE schema_steps`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := newPath(t)
+			ours(statement)(t, path)
+			before := folder(t, filepath.Dir(path))
+			db, err := Open(t.Context(), path, Options{})
+			if err == nil {
+				db.Close()
+				t.Fatal("a file with a changed step was opened")
+			}
+			if strings.Contains(statement, "UPDATE") && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "0001_core.sql in the file differs")) {
+				t.Errorf("Open: %v, want ErrRefused and the step's name", err)
+			}
+			if after := folder(t, filepath.Dir(path)); fmt.Sprint(after) != fmt.Sprint(before) {
+				t.Error("the refused file was changed")
+			}
+		})
+	}
+}
+
+// What the file says of its steps is what this program has.
+func TestMigrateWritesDownItsSteps(t *testing.T) {
+	path := newPath(t)
+	db := open(t, path, Options{})
+	for _, s := range steps(t) {
+		wantNumber(t, db, 1, `SELECT count(*) FROM schema_steps WHERE version = $1 AND name = $2 AND checksum = $3 AND applied_at > 1700000000000`, s.Version, s.Name, s.Checksum)
+	}
+	put(t, db, TicketIssueRefund, 1)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantNumber(t, open(t, path, Options{}), 1, `SELECT count(*) FROM outbox`) // a second start changes nothing
+}
+
+// A step that fails, or a process that dies in it, leaves a file that the next start brings up to date.
+func TestMigrateBeginsAnewAfterAFailure(t *testing.T) {
+	path := newPath(t)
+	made, err := Open(t.Context(), newPath(t), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
+	db := &DB{path: path, opt: Options{}.withDefaults()}
+	w, err := db.openConn(t.Context(), writerDSN(path, db.opt.BusyTimeout, "FULL", true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := steps(t)[0]
+	bad.SQL += "SELECT oranges;"
+	if err := migrateStep(t.Context(), w.sql, bad, 1); err == nil || !strings.Contains(err.Error(), "oranges") {
+		t.Errorf("a bad step: %v", err)
+	}
+	if err := db.closeConns(); err != nil {
+		t.Fatal(err)
+	}
+	wantNumber(t, open(t, path, Options{}), int64(len(steps(t))), `SELECT count(*) FROM schema_steps`)
+}
+
+func TestOlderVersion(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"3.51.3", "3.51.3", false}, {"3.51.2", "3.51.3", true}, {"3.51.10", "3.51.3", false}, {"3.54.1", "3.51.3", false},
+		{"3.9.9", "3.51.3", true}, {"4.0.0", "3.51.3", false}, {"4", "3.51.3", false}, {"2", "3.51.3", true},
+		{"3.51", "3.51.3", true}, {"3.51.3.1", "3.51.3", false}, {"3.52", "3.51.3", false},
+		{"", "3.51.3", true}, {"new", "3.51.3", true}, {"3.x.9", "3.51.3", true}, {"3..9", "3.51.3", true},
+	} {
+		if got := olderVersion(c.a, c.b); got != c.want {
+			t.Errorf("olderVersion(%q, %q) is %t", c.a, c.b, got)
+		}
+	}
+}
+
+func TestEngine(t *testing.T) {
+	version, err := EngineVersion()
+	if err != nil || olderVersion(version, minVersion) {
+		t.Errorf("the engine is %q, %v; want %s or newer", version, err, minVersion)
+	}
+	if err := checkEngine("3.51.2"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "3.51.2") {
+		t.Errorf("an engine with the WAL fault: %v", err)
+	}
+}
+
+func TestNetworkFilesystems(t *testing.T) {
+	for magic, want := range map[int64]string{
+		unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB",
+		unix.AFS_SUPER_MAGIC: "AFS", unix.CODA_SUPER_MAGIC: "Coda", unix.CEPH_SUPER_MAGIC: "Ceph", unix.V9FS_MAGIC: "9P", unix.NCP_SUPER_MAGIC: "NCP",
+		unix.EXT4_SUPER_MAGIC: "", unix.XFS_SUPER_MAGIC: "", unix.BTRFS_SUPER_MAGIC: "", unix.TMPFS_MAGIC: "", unix.OVERLAYFS_SUPER_MAGIC: "",
+		unix.MSDOS_SUPER_MAGIC: "", unix.F2FS_SUPER_MAGIC: "", 0: "",
+		math.MinInt64 | unix.CIFS_SUPER_MAGIC: "SMB", int64(int32(-11317950)): "SMB", // 0xFF534D42 as a signed f_type of 32 bits
+	} {
+		if got := networkName(magic); got != want {
+			t.Errorf("networkName(%#x) is %q, want %q", magic, got, want)
+		}
+	}
+	dir := t.TempDir()
+	if got := networkFilesystem(dir); got != "" {
+		t.Skipf("the temporary directory lies on %s", got)
+	}
+	if free, err := FreeBytes(dir); err != nil || free == 0 {
+		t.Errorf("FreeBytes: %d, %v", free, err)
+	}
+	if _, err := FreeBytes(filepath.Join(dir, "no")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("FreeBytes of nothing: %v", err)
+	}
+}
+
+// Two lists of parts never share a key.
+func TestKeyIsInjective(t *testing.T) {
+	part := rapid.OneOf(rapid.StringOfN(rapid.SampledFrom([]rune(":%253Aa ")), 0, 5, -1), rapid.String())
+	parts := rapid.SliceOfN(part, 0, 3)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := parts.Draw(t, "a"), parts.Draw(t, "b")
+		same := len(a) == len(b)
+		for i := 0; same && i < len(a); i++ {
+			same = a[i] == b[i]
+		}
+		if ka, kb := Key("refund", a...), Key("refund", b...); (ka == kb) != same {
+			t.Fatalf("%q and %q have the keys %q and %q", a, b, ka, kb)
+		}
+	})
+}
+
+func TestKeys(t *testing.T) {
+	for want, got := range map[string]string{
+		"refund:ORD-2041":               Key("refund", "ORD-2041"),
+		"inventory:ORD-2041:CF-ARA-500": Key("inventory", "ORD-2041", "CF-ARA-500"),
+		"inventory:a%3Ab:%25c":          Key("inventory", "a:b", "%c"),
+		"refund:ORD ":                   Key("refund", "ORD "),
+		"refund":                        Key("refund"),
+		"refund:":                       Key("refund", ""),
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
