@@ -1,0 +1,42 @@
+package handlers
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+)
+
+// routes is the whole face of the server. What is not here is 404.
+func (s *Server) routes() {
+	s.echo.POST("/webhooks/orders", s.postOrder)
+
+	s.get("/", s.getFront)
+	s.get("/healthz", s.getHealth)
+	s.get("/readyz", s.getReady)
+
+	s.get("/api/orders", s.listOrders)
+	s.get("/api/orders/:id", s.getOrder)
+	s.get("/api/tickets", s.listTickets)
+	s.get("/api/tickets/:id", s.getTicket)
+	s.get("/api/ledger", s.listLedger)
+	s.get("/api/effects", s.listEffects)
+	s.get("/api/graph", s.getGraph)
+	s.get("/api/stats", s.getStats)
+
+	s.echo.POST("/api/relay/run", s.runRelay)
+	s.echo.POST("/api/relay/pause", s.pauseRelay)
+	s.echo.POST("/api/relay/resume", s.resumeRelay)
+
+	s.get("/api/customers/:id/credit", s.getCredit)
+	s.echo.PUT("/api/customers/:id/credit", s.putCredit)
+
+	// echo lets an id that ends a route run over slashes; with something after it the id ends at one.
+	for _, below := range []string{"/api/orders/:id/*", "/api/tickets/:id/*"} {
+		s.echo.RouteNotFound(below, echo.NotFoundHandler)
+	}
+}
+
+// get answers HEAD like GET, as monitors expect; net/http leaves the body out.
+func (s *Server) get(path string, h echo.HandlerFunc) {
+	s.echo.Match([]string{http.MethodGet, http.MethodHead}, path, h)
+}

@@ -1,0 +1,138 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"comanda/store"
+)
+
+// ErrPaused is what Options.RunRelay returns while the relay is paused: 409 for the client.
+var ErrPaused = errors.New("the relay is paused")
+
+// Options are what the server is built from. DB is needed, the rest may be zero.
+type Options struct {
+	DB *store.DB
+	// Credit answers check-credit; nil asks the local book.
+	Credit CreditSource
+	// RunRelay makes one claim, carries it out and settles it; nil answers 404.
+	RunRelay func(context.Context) (RelayRun, error)
+	// Loop tells how the relay's loop fares; nil with --no-relay.
+	Loop func() LoopState
+	// Targets names where each effect goes, for /api/stats.
+	Targets func() map[string]TargetState
+	// Graph is answered by /api/graph as JSON; nil answers 404.
+	Graph any
+	// Crash is called at the crash points "triage.before_commit" and "triage.after_commit".
+	Crash func(point string)
+	Log   *slog.Logger     // nil discards
+	Now   func() time.Time // nil means time.Now; measures requests and paces the kept bodies
+}
+
+func (o Options) withDefaults() Options {
+	if o.Targets == nil {
+		o.Targets = func() map[string]TargetState { return map[string]TargetState{} }
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// RelayRun is what one run of the relay did, in tickets.
+type RelayRun struct {
+	Claimed int `json:"claimed"`
+	Done    int `json:"done"`
+	Retried int `json:"retried"`
+	Dead    int `json:"dead"`
+	Review  int `json:"review"`
+	Offline int `json:"offline"`
+}
+
+// LoopState tells how the relay's loop fares. It counts as late when SinceRound is more than Limit.
+type LoopState struct {
+	SinceRound time.Duration // since it last came round
+	Limit      time.Duration
+}
+
+// TargetState tells where an effect goes ("lab") and how it fares ("up").
+type TargetState struct {
+	Mode  string `json:"mode"`
+	State string `json:"state"`
+}
+
+// The server's limits. ReadTimeout bounds the handlers too: when it runs out the request's context
+// ends, so it is longer than a slow credit check and a busy file together.
+const (
+	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 60 * time.Second
+	writeTimeout      = 90 * time.Second
+	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 64 << 10
+	maxInFlight       = 4096
+)
+
+// Server answers comanda's HTTP requests. It is an http.Handler.
+type Server struct {
+	opt         Options
+	director    Director
+	refused     *keeper
+	echo        *echo.Echo
+	crossOrigin *http.CrossOriginProtection
+	inFlight    atomic.Int64
+	freeBytes   func(dir string) (uint64, error)
+}
+
+// New builds a server. Close it after its last request and before opt.DB.
+func New(opt Options) *Server {
+	opt = opt.withDefaults()
+	s := &Server{
+		opt:         opt,
+		director:    Director{DB: opt.DB, Credit: opt.Credit, Crash: opt.Crash},
+		refused:     newKeeper(opt.DB, opt.Log, opt.Now),
+		echo:        echo.New(),
+		crossOrigin: http.NewCrossOriginProtection(),
+		freeBytes:   store.FreeBytes,
+	}
+	s.echo.HTTPErrorHandler = s.echoError
+	s.echo.Pre(s.observe, s.guard, s.limit, s.sameOrigin)
+	s.routes()
+	return s
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
+
+// HTTPServer returns an http.Server around s with every limit set. The caller listens, serves and
+// shuts it down.
+func (s *Server) HTTPServer() *http.Server {
+	return &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelWarn),
+	}
+}
+
+// Close waits until the refused bodies that were taken are kept. It does not close the DB.
+func (s *Server) Close() error {
+	s.refused.close()
+	return nil
+}
+
+// echoError takes the place of echo's own handler, which tells wrapped errors and Go's names.
+func (s *Server) echoError(err error, c echo.Context) {
+	_ = writeProblem(c, problemOf(err)) // fails only when the client is gone
+}
