@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"syscall"
 	"time"
 
@@ -155,15 +154,14 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, opened func(b
 	if c.NoRelay {
 		a.loop = nil
 	}
-	boot := func(tx *store.Tx) error { return tx.Boot() }
-	if err := a.db.Update(ctx, boot); err != nil {
+	if err := a.db.Update(ctx, (*store.Tx).Touch); err != nil {
 		return fmt.Errorf("make sure of what an earlier process left behind: %w", err)
 	}
 	h := handlers.New(a.options())
 	defer func() { err = errors.Join(err, h.Close()) }()
 	ctx, cancel := context.WithCancel(ctx)
-	stopped := a.startRelay(ctx)
-	defer func() { cancel(); p.waitForRelay(stopped); p.sayWhatWaits(a.db) }()
+	ended := a.startRelay(ctx)
+	defer func() { cancel(); p.farewell(a, ended) }()
 	listener, err := net.Listen("tcp", c.Addr) // last: whoever is answered finds everything in place
 	if err != nil {
 		return fmt.Errorf("can't listen on %s (%w): stop what uses it or give --addr another one", c.Addr, err)
@@ -173,7 +171,7 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, opened func(b
 	if p.terminal {
 		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: targetModes()})
 	}
-	return p.serveHTTP(ctx, h.Server(), listener, base, opened)
+	return p.serveHTTP(ctx, h.HTTPServer(), listener, base, opened)
 }
 
 // options hands the decision half what it needs of the rest.
@@ -227,7 +225,7 @@ func (p program) serveHTTP(ctx context.Context, srv *http.Server, l net.Listener
 		return fmt.Errorf("serve HTTP: %w", err)
 	case <-ctx.Done():
 	}
-	grace, cancel := context.WithTimeout(context.Background(), stopWithin)
+	grace, cancel := context.WithTimeout(context.Background(), stopWithin-time.Second)
 	defer cancel()
 	if err := srv.Shutdown(grace); err != nil {
 		return errors.Join(err, srv.Close())
@@ -238,26 +236,36 @@ func (p program) serveHTTP(ctx context.Context, srv *http.Server, l net.Listener
 // stopWithin is how long a process may take to finish or give back what it has in hand.
 const stopWithin = 10 * time.Second
 
-// startRelay starts the loop, if there is one, and returns what is closed when it has ended.
-func (a *appliance) startRelay(ctx context.Context) <-chan struct{} {
+// startRelay starts the loop, if there is one. It returns what waits for its end: true when it has
+// ended, false when it has not stopWithin after ctx.
+func (a *appliance) startRelay(ctx context.Context) (ended func() bool) {
 	stopped := make(chan struct{})
-	var loop sync.WaitGroup
-	if a.loop != nil {
-		loop.Go(func() { _ = a.loop.Run(ctx) }) // it returns nil: what fails is logged and tried again
+	overdue := make(chan struct{})
+	context.AfterFunc(ctx, func() { time.AfterFunc(stopWithin, func() { close(overdue) }) })
+	go func() {
+		defer close(stopped)
+		if a.loop != nil {
+			_ = a.loop.Run(ctx) // nil: what fails is logged and tried again
+		}
+	}()
+	return func() bool {
+		select {
+		case <-stopped:
+			return true
+		case <-overdue:
+			return false
+		}
 	}
-	go func() { loop.Wait(); close(stopped) }()
-	return stopped
 }
 
-func (p program) waitForRelay(stopped <-chan struct{}) {
-	select {
-	case <-stopped:
-	case <-time.After(stopWithin):
+// farewell waits for the relay and tells whoever pressed Ctrl-C that nothing is lost.
+func (p program) farewell(a *appliance, ended func() bool) {
+	if !ended() {
 		fmt.Fprintln(p.stderr, "comanda: a ticket did not end in time; it stays claimed and the next start takes it up")
 	}
+	p.sayWhatWaits(a.db)
 }
 
-// sayWhatWaits tells whoever pressed Ctrl-C that nothing is lost.
 func (p program) sayWhatWaits(db *store.DB) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -279,10 +287,9 @@ func (p program) relay(ctx context.Context, c cli.RelayConfig) (err error) {
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
 	a.log.Info("relaying", "db", a.db.Path(), "holder", a.holder.ID)
-	stopped := a.startRelay(ctx)
+	ended := a.startRelay(ctx)
 	<-ctx.Done()
-	p.waitForRelay(stopped)
-	p.sayWhatWaits(a.db)
+	p.farewell(a, ended)
 	return nil
 }
 

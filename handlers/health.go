@@ -1,16 +1,22 @@
 package handlers
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"path/filepath"
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"comanda/store"
 )
 
 // leastFree is how many bytes the disk must have free for the server to count as ready.
 const leastFree = 1 << 20
+
+// probeWait is how long a commit that only probes the disk may wait for its turn.
+const probeWait = 2 * time.Second
 
 // getHealth is GET /healthz: the process answers.
 func (s *Server) getHealth(c echo.Context) error {
@@ -25,16 +31,23 @@ type readiness struct {
 // getReady is GET /readyz: 503 with a reason when an order sent now would likely not be taken or not
 // be carried out. A paused relay is ready.
 func (s *Server) getReady(c echo.Context) error {
-	if reason := s.notReady(); reason != "" {
+	if reason := s.notReady(c.Request().Context()); reason != "" {
 		c.Response().Header().Set(echo.HeaderRetryAfter, "5")
 		return writeJSON(c, http.StatusServiceUnavailable, readiness{Reason: reason})
 	}
 	return writeJSON(c, http.StatusOK, readiness{Ready: true})
 }
 
-// notReady says why not, or "".
-func (s *Server) notReady() string {
-	if err := s.opt.DB.LastCommit(); err != nil {
+// notReady says why not, or "". After a failed commit it tries a small one: without a relay and without
+// orders nothing else would find out that the disk takes commits again.
+func (s *Server) notReady(ctx context.Context) string {
+	err := s.opt.DB.LastCommit()
+	if err != nil {
+		ctx, cancel := context.WithTimeout(ctx, probeWait)
+		defer cancel()
+		err = s.opt.DB.Update(ctx, (*store.Tx).Touch)
+	}
+	if err != nil {
 		if p := problemOf(err); p.Reason != "" {
 			return "the last commit failed: " + p.Reason
 		}

@@ -14,7 +14,7 @@ type Event struct {
 	// another order.
 	Digest  []byte `json:"-"`
 	Outcome string `json:"outcome"` // "decided" or "already_decided"
-	Differs []byte `json:"-"`       // JSON array of the fields that contradict the standing decision
+	Differs Text   `json:"differs"` // JSON array of the fields that contradict the standing decision
 	Seq     int64  `json:"seq"`
 }
 
@@ -23,6 +23,12 @@ type Text []byte
 
 // MarshalText shows the bytes as they are.
 func (t Text) MarshalText() ([]byte, error) { return t, nil }
+
+// UnmarshalText takes the bytes as they are.
+func (t *Text) UnmarshalText(b []byte) error {
+	*t = append(Text{}, b...)
+	return nil
+}
 
 // Order is one decided order. Amount is exact decimal text with the currency's decimals.
 type Order struct {
@@ -59,7 +65,7 @@ type Decision struct {
 const eventColumns = `event_id, order_id, body, received_at, digest, outcome, differs, seq`
 
 func scanEvent(scan func(...any) error, e *Event) error {
-	return scan(&e.EventID, &e.OrderID, &e.Body, &e.ReceivedAt, &e.Digest, &e.Outcome, &e.Differs, &e.Seq)
+	return scan(&e.EventID, &e.OrderID, &e.Body, &e.ReceivedAt, &e.Digest, &e.Outcome, (*[]byte)(&e.Differs), &e.Seq)
 }
 
 // For the director's first look-up, by primary key.
@@ -67,12 +73,10 @@ const sqlEvent = `SELECT ` + eventColumns + ` FROM events WHERE event_id = $1`
 
 // Event returns the accepted event with this id, byte for byte.
 func (tx *Tx) Event(id string) (Event, bool, error) {
-	var e Event
 	if !withDedupe {
-		return e, false, nil
+		return Event{}, false, nil
 	}
-	ok, err := tx.find(sqlEvent, []any{id}, &e.EventID, &e.OrderID, &e.Body, &e.ReceivedAt, &e.Digest, &e.Outcome, &e.Differs, &e.Seq)
-	return e, ok, err
+	return first(tx, sqlEvent, []any{id}, scanEvent)
 }
 
 const orderColumns = `order_id, event_id, customer_id, amount, currency, category, priority, credit_ok, decision, decided_at, line_items, seq`
@@ -87,17 +91,10 @@ const sqlOrder = `SELECT ` + orderColumns + ` FROM orders WHERE order_id = $1`
 
 // Order returns the standing decision of an order.
 func (tx *Tx) Order(id string) (Order, bool, error) {
-	var o Order
 	if !withDedupe {
-		return o, false, nil
+		return Order{}, false, nil
 	}
-	ok, err := tx.order(id, &o)
-	return o, ok, err
-}
-
-func (tx *Tx) order(id string, o *Order) (bool, error) {
-	return tx.find(sqlOrder, []any{id}, &o.OrderID, &o.EventID, &o.CustomerID, &o.Amount, &o.Currency, &o.Category, &o.Priority,
-		&o.CreditOK, &o.Decision, &o.DecidedAt, &o.LineItems, &o.Seq)
+	return first(tx, sqlOrder, []any{id}, scanOrder)
 }
 
 // Record writes an event with its decision and tickets: all of it or, by the transaction, nothing.
@@ -139,7 +136,7 @@ func (tx *Tx) insertEvent(e Event) error {
 	}
 	differs := e.Differs
 	if len(differs) == 0 {
-		differs = []byte("[]")
+		differs = Text("[]")
 	}
 	n, err := tx.exec(sqlInsertEvent, e.EventID, e.OrderID, []byte(e.Body), tx.now, e.Digest, e.Outcome, string(differs), seq)
 	return oneRow(n, err, "event", e.EventID)

@@ -61,8 +61,10 @@ func TestPeekReads(t *testing.T) {
 	if a, err := db.Peek(t.Context(), `EXPLAIN QUERY PLAN SELECT * FROM outbox`); err != nil || len(a.Rows) == 0 {
 		t.Errorf("a query plan: %v", err)
 	}
-	if _, err := db.Stats(t.Context()); err != nil {
-		t.Errorf("the reader afterwards: %v", err)
+	for range 2 { // each reader, of which one was restricted
+		if _, err := db.Query(t.Context(), `PRAGMA query_only = ON`); err != nil {
+			t.Errorf("the reader afterwards: %v", err)
+		}
 	}
 }
 

@@ -47,7 +47,8 @@ func (tx *Tx) Counts() (Counts, error) {
 	return c, err
 }
 
-const sqlOldestPending = `SELECT created_at FROM outbox WHERE id = (SELECT min(id) FROM outbox WHERE status = 'pending')`
+// The plus keeps SQLite from looking for the smallest id along the primary key, past all that is done.
+const sqlOldestPending = `SELECT created_at FROM outbox WHERE id = (SELECT min(+id) FROM outbox WHERE status = 'pending')`
 
 // The measuring instrument: by external_effects_log_key, in its order.
 const sqlDuplicateEffects = `SELECT count(*) FROM (SELECT 1 FROM external_effects_log GROUP BY effect_key HAVING count(*) > 1)`

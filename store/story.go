@@ -37,8 +37,7 @@ const (
 // Story returns the story of an order, or ErrNotFound.
 func (tx *Tx) Story(orderID string) (Story, error) {
 	var s Story
-	var o Order
-	found, err := tx.order(orderID, &o)
+	o, found, err := first(tx, sqlOrder, []any{orderID}, scanOrder)
 	if err != nil {
 		return s, err
 	}

@@ -72,18 +72,11 @@ const sqlTicket = `SELECT ` + ticketColumns + ` FROM outbox WHERE id = $1`
 
 // Ticket returns one ticket.
 func (tx *Tx) Ticket(id int64) (Ticket, error) {
-	return one(collect(tx, sqlTicket, []any{id}, scanTicket))
-}
-
-func one[T any](rows []T, err error) (T, error) {
-	var none T
-	if err != nil {
-		return none, err
+	t, found, err := first(tx, sqlTicket, []any{id}, scanTicket)
+	if err == nil && !found {
+		err = ErrNotFound
 	}
-	if len(rows) == 0 {
-		return none, ErrNotFound
-	}
-	return rows[0], nil
+	return t, err
 }
 
 // Attempt is one send, or one try of a local effect that did not end well.

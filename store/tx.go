@@ -119,6 +119,16 @@ func collect[T any](tx *Tx, text string, args []any, row func(scan func(...any) 
 	return all, err
 }
 
+// first returns the first row of the answer, if there is one.
+func first[T any](tx *Tx, text string, args []any, row func(scan func(...any) error, into *T) error) (T, bool, error) {
+	all, err := collect(tx, text, args, row)
+	if err != nil || len(all) == 0 {
+		var none T
+		return none, false, err
+	}
+	return all[0], true, nil
+}
+
 func (tx *Tx) prepare(text string) (*sql.Stmt, error) {
 	if tx.err != nil {
 		return nil, tx.err

@@ -151,7 +151,7 @@ CREATE TABLE relays (
 CREATE TABLE relay_state (
   id      INTEGER NOT NULL PRIMARY KEY CONSTRAINT relay_state_one_row CHECK (id = 1),
   paused  INTEGER NOT NULL CONSTRAINT relay_state_paused CHECK (paused IN (0, 1)),
-  boots   INTEGER NOT NULL DEFAULT 0
+  touched INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 INSERT INTO relay_state (id, paused) VALUES (1, 0);
 

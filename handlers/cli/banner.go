@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// BannerInfo is what a person at a terminal is told when the appliance is up.
+type BannerInfo struct {
+	URL     string            // "http://127.0.0.1:8080"
+	File    string            // absolute path
+	Targets map[string]string // name → "lab" or "real"
+}
+
+// bannerOrder is an order that has no credit, so that the first curl shows a refund.
+const bannerOrder = `{"event_id":"EVT-1","order_id":"ORD-2041","customer_id":"CUS-7","amount":2154.00,"currency":"MXN","line_items":[{"sku":"CF-ARA-500","quantity":12}]}`
+
+// Banner says where everything is, what to try, how to stop and how to start afresh.
+func Banner(w io.Writer, b BannerInfo) {
+	var modes []string
+	for _, name := range slices.Sorted(maps.Keys(b.Targets)) {
+		modes = append(modes, name+" "+strings.ToUpper(b.Targets[name]))
+	}
+	fmt.Fprintf(w, `
+  comanda is up
+    console   %[1]s/
+    webhook   %[1]s/webhooks/orders
+    file      %[2]s
+    targets   %[3]s
+
+  try it:
+    curl -sS %[1]s/webhooks/orders -H 'Content-Type: application/json' -d '%[4]s'
+    curl -sS %[1]s/api/orders/ORD-2041
+
+  stop: Ctrl-C. Start afresh: stop, then rm %[5]s*
+
+`, b.URL, b.File, strings.Join(modes, ", "), bannerOrder, shellQuote(b.File))
+}
+
+// shellQuote makes a path safe to paste into a shell.
+func shellQuote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-", r)
+	}
+	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

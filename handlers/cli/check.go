@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// The bounds of the settings.
+const (
+	maxBatch   = 10_000
+	maxWorkers = 256
+	minLease   = 100 * time.Millisecond
+	maxLease   = 24 * time.Hour
+)
+
+func (f relayFlags) check() error {
+	if f.Batch < 1 || f.Batch > maxBatch {
+		return Usage(fmt.Errorf("--batch must be between 1 and %d, not %d", maxBatch, f.Batch))
+	}
+	if f.Workers < 1 || f.Workers > maxWorkers {
+		return Usage(fmt.Errorf("--workers must be between 1 and %d, not %d", maxWorkers, f.Workers))
+	}
+	if f.Lease < minLease || f.Lease > maxLease {
+		return Usage(fmt.Errorf("--lease must be between %s and %s, not %s", minLease, "24h", f.Lease))
+	}
+	if err := checkSchedule(f.Schedule, time.Now()); err != nil {
+		return Usage(fmt.Errorf("--schedule %q %w: try '@every 10s' or a cron spec such as '*/5 * * * *'", f.Schedule, err))
+	}
+	return nil
+}
+
+// checkSchedule refuses a spec that can't be parsed or that never comes round. The parser panics on
+// a time zone without a schedule.
+func checkSchedule(spec string, now time.Time) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("can't be read")
+		}
+	}()
+	schedule, err := cron.ParseStandard(spec)
+	if err != nil {
+		return fmt.Errorf("can't be read (%w)", err)
+	}
+	if schedule.Next(now).IsZero() {
+		return errors.New("never comes round")
+	}
+	return nil
+}
+
+// checkAddr refuses what is not host:port, and without insecure every host that is not this machine
+// alone: whoever reaches the port may send orders.
+func checkAddr(addr string, insecure bool) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return Usage(fmt.Errorf("--addr must be HOST:PORT such as 127.0.0.1:8080, not %q", addr))
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 || port[0] == '+' {
+		return Usage(fmt.Errorf("--addr needs a port between 0 and 65535, not %q", port))
+	}
+	if !insecure && !isLoopback(host) {
+		return Usage(fmt.Errorf("--addr %s can be reached from other machines and nothing asks for a password: use 127.0.0.1, or add --insecure if that is what you want", addr))
+	}
+	return nil
+}
+
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+var proofs = []string{"A", "B", "C", "D", "relays"}
+
+// checkProofs returns the named proofs as they are spelled, each once, in the order of their naming.
+func checkProofs(names []string, all bool) ([]string, error) {
+	if all && len(names) > 0 {
+		return nil, Usage(fmt.Errorf("prove takes names or --all, not both: --all runs every proof there is"))
+	}
+	var known []string
+	for _, name := range names {
+		i := slices.IndexFunc(proofs, func(p string) bool { return strings.EqualFold(p, name) })
+		if i < 0 {
+			return nil, Usage(fmt.Errorf("there is no proof %q: the proofs are %s", name, strings.Join(proofs, ", ")))
+		}
+		if !slices.Contains(known, proofs[i]) {
+			known = append(known, proofs[i])
+		}
+	}
+	return known, nil
+}

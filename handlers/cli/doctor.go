@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"comanda/store"
+)
+
+func (c *doctorCmd) Run(s *session) error {
+	checks, err := store.Examine(s.ctx, c.DB, store.Options{Readers: readers, MustExist: true})
+	if err != nil {
+		return err
+	}
+	report := doctorReport{Checks: checks}
+	var wrong []string
+	for _, check := range checks {
+		switch check.Level {
+		case store.LevelWrong:
+			wrong = append(wrong, check.Name)
+		case store.LevelWarning:
+			report.Warnings++
+		}
+	}
+	report.Wrong, report.OK = len(wrong), len(wrong) == 0
+	if c.JSON {
+		err = s.json(report)
+	} else {
+		s.doctor(report)
+	}
+	if err == nil && !report.OK {
+		return fmt.Errorf("doctor found something wrong with %s (%s): the report says what to do", c.DB, strings.Join(wrong, "; "))
+	}
+	return err
+}
+
+type doctorReport struct {
+	OK       bool          `json:"ok"` // nothing is wrong; warnings may be there
+	Wrong    int           `json:"wrong"`
+	Warnings int           `json:"warnings"`
+	Checks   []store.Check `json:"checks"`
+}
+
+// doctor prints each check with its answer, and below it its SQL and what to do.
+func (s *session) doctor(r doctorReport) {
+	for _, c := range r.Checks {
+		s.printf("%-8s %s: %s\n", c.Level, s.show(c.Name), s.show(c.Answer))
+		if c.SQL != "" {
+			s.printf("         %s\n", s.show(c.SQL))
+		}
+		if c.Detail != "" {
+			s.printf("         → %s\n", s.show(c.Detail))
+		}
+	}
+	s.printf("\n%s: %d wrong, %s\n", plural(len(r.Checks), "check"), r.Wrong, plural(r.Warnings, "warning"))
+}

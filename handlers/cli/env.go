@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// environment answers the flags' twins and remembers which it answered, so that a complaint about a
+// value can say where the value came from.
+type environment struct {
+	values map[string]string
+	used   map[string]string // flag name → variable
+}
+
+func newEnvironment(environ []string) *environment {
+	e := &environment{values: map[string]string{}, used: map[string]string{}}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, "COMANDA_") && value != "" {
+			e.values[name] = value
+		}
+	}
+	return e
+}
+
+func (e *environment) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	for _, name := range flag.Envs {
+		if value, ok := e.values[name]; ok {
+			e.used[flag.Name] = name
+			return value, nil
+		}
+	}
+	return nil, nil
+}
+
+// blame adds to a complaint about a flag that its value came from the environment.
+func (e *environment) blame(sentence string) string {
+	rest, ok := strings.CutPrefix(sentence, "--")
+	if !ok {
+		return sentence
+	}
+	name, _, _ := strings.Cut(rest, " ")
+	if variable := e.used[strings.TrimSuffix(name, ":")]; variable != "" {
+		return sentence + " (it comes from " + variable + ")"
+	}
+	return sentence
+}

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"errors"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// grammar is every command and flag that there is. Flags get their environment twins by name
+// (--no-relay is COMANDA_NO_RELAY); env:"-" is a flag without one.
+type grammar struct {
+	Help helpFlag `short:"h" env:"-" help:"Show this help, or a command's after its name."`
+
+	Serve   serveCmd   `cmd:"" default:"withargs" help:"Take orders over HTTP and carry their tickets out: server and relay in one process. This is what comanda alone does."`
+	Relay   relayCmd   `cmd:"" help:"Carry tickets out without a server: a second pair of hands on the same file."`
+	Demo    demoCmd    `cmd:"" help:"Run a throw-away appliance with sample customers and orders on a temporary file and a free port."`
+	Prove   proveCmd   `cmd:"" help:"Prove the promises against real processes and real kills on temporary files."`
+	Graph   graphCmd   `cmd:"" help:"Print the dependency graph, from the program's own wiring."`
+	Doctor  doctorCmd  `cmd:"" help:"Check the file, the disk, the clock, the leases and the invariants, each with its SQL."`
+	Credit  creditCmd  `cmd:"" help:"The local credit book: one limit for each customer and currency."`
+	Order   orderCmd   `cmd:"" help:"Orders."`
+	Events  eventsCmd  `cmd:"" help:"Events."`
+	Tickets ticketsCmd `cmd:"" help:"Tickets."`
+	SQL     sqlCmd     `cmd:"" name:"sql" help:"Run one query that reads on the live file."`
+	Version versionCmd `cmd:"" help:"Print the versions of comanda, its commit, Go and SQLite."`
+}
+
+// helpFlag stops the parsing where it stands and has the help of the command so far printed.
+type helpFlag bool
+
+var errHelp = errors.New("help wanted")
+
+// BeforeReset is called by kong when the flag was given.
+func (helpFlag) BeforeReset() error { return errHelp }
+
+type fileFlag struct {
+	DB string `name:"db" default:"comanda.db" placeholder:"FILE" help:"The file."`
+}
+
+type jsonFlag struct {
+	JSON bool `name:"json" help:"Print one JSON document."`
+}
+
+type logFlags struct {
+	LogFormat string `enum:"text,json" default:"text" placeholder:"FORMAT" help:"How to log: text or json."`
+	LogLevel  string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"What to log: debug, info, warn or error."`
+}
+
+func (f logFlags) config() LogConfig { return LogConfig{Format: f.LogFormat, Level: f.LogLevel} }
+
+type relayFlags struct {
+	Schedule string        `default:"@every 10s" placeholder:"SPEC" help:"How often the relay looks at the least: a cron spec or @every DURATION."`
+	Batch    int           `default:"100" placeholder:"N" help:"Tickets in one claim, 1 to 10000."`
+	Lease    time.Duration `default:"2m" placeholder:"DURATION" help:"How long a claim lasts, 100ms to 24h."`
+	Workers  int           `default:"4" placeholder:"N" help:"Local effects carried out at the same time, 1 to 256."`
+}
+
+type serveCmd struct {
+	fileFlag
+	Addr string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where to listen."`
+	relayFlags
+	NoRelay  bool `help:"Take orders only; another process carries them out."`
+	Insecure bool `help:"Listen on other than the loopback address without a password."`
+	logFlags
+}
+
+type relayCmd struct {
+	fileFlag
+	relayFlags
+	logFlags
+}
+
+// demoCmd and proveCmd have no twins: what they start must not meet the settings of a real shop.
+type demoCmd struct {
+	LogFormat string `env:"-" enum:"text,json" default:"text" placeholder:"FORMAT" help:"How to log: text or json."`
+	LogLevel  string `env:"-" enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"What to log: debug, info, warn or error."`
+}
+
+type proveCmd struct {
+	Names []string `arg:"" optional:"" name:"proof" help:"A, B, C, D or relays; all five when none is named."`
+	All   bool     `env:"-" help:"Run every proof there is."`
+	JSON  bool     `name:"json" env:"-" help:"Print one JSON document."`
+	Dir   string   `env:"-" placeholder:"DIR" help:"Where the temporary files go; the system's place if not given."`
+	Keep  string   `env:"-" placeholder:"DIR" help:"Keep the closed files of the proofs in this directory."`
+}
+
+type graphCmd struct {
+	Format string `enum:"text,mermaid,json" default:"text" placeholder:"FORMAT" help:"text, mermaid or json."`
+}
+
+type doctorCmd struct {
+	fileFlag
+	jsonFlag
+}
+
+type creditCmd struct {
+	Set  creditSetCmd  `cmd:"" help:"Set a customer's limit in a currency."`
+	Get  creditGetCmd  `cmd:"" help:"Show a customer's limits, or the one in a currency."`
+	List creditListCmd `cmd:"" help:"List all limits."`
+}
+
+type creditSetCmd struct {
+	Customer string `arg:"" help:"The customer's id."`
+	Amount   string `arg:"" help:"The limit, such as 5000.00."`
+	Currency string `arg:"" help:"ISO 4217 code, such as MXN."`
+	fileFlag
+	jsonFlag
+}
+
+type creditGetCmd struct {
+	Customer string `arg:"" help:"The customer's id."`
+	Currency string `arg:"" optional:"" help:"ISO 4217 code, such as MXN."`
+	fileFlag
+	jsonFlag
+}
+
+type creditListCmd struct {
+	fileFlag
+	jsonFlag
+}
+
+type orderCmd struct {
+	Show orderShowCmd `cmd:"" help:"Tell the story of an order, from its event to its effects."`
+}
+
+type orderShowCmd struct {
+	Order string `arg:"" name:"order-id" help:"The order's id."`
+	fileFlag
+	jsonFlag
+}
+
+type eventsCmd struct {
+	Show eventShowCmd `cmd:"" help:"Show an event, its body as it came, and the decision of its order."`
+}
+
+type eventShowCmd struct {
+	Event string `arg:"" name:"event-id" help:"The event's id."`
+	fileFlag
+	jsonFlag
+}
+
+type ticketsCmd struct {
+	List ticketListCmd `cmd:"" help:"List tickets, newest first."`
+	Show ticketShowCmd `cmd:"" help:"Show a ticket and its attempts."`
+}
+
+type ticketListCmd struct {
+	Status     string `placeholder:"STATUS" help:"Only pending, processing, done, dead, review or discarded ones."`
+	EffectType string `placeholder:"TYPE" help:"Only those of an effect type, such as issue_refund."`
+	Order      string `placeholder:"ORDER_ID" help:"Only those of an order."`
+	Limit      int    `default:"100" placeholder:"N" help:"At most so many, 1 to 1000000."`
+	fileFlag
+	jsonFlag
+}
+
+type ticketShowCmd struct {
+	ID int64 `arg:"" name:"id" help:"The ticket's number."`
+	fileFlag
+	jsonFlag
+}
+
+type sqlCmd struct {
+	Query string `arg:"" help:"The query, such as 'SELECT * FROM outbox_v'."`
+	fileFlag
+	jsonFlag
+}
+
+type versionCmd struct {
+	jsonFlag
+}
+
+// parser builds the parser for a grammar. The twins are taken away from kong, which would read the
+// process's own environment, and looked up in environ instead.
+func parser(g *grammar, environ []string) (*kong.Kong, *environment, error) {
+	env := newEnvironment(environ)
+	k, err := kong.New(g, kong.Name("comanda"), kong.NoDefaultHelp(), kong.DefaultEnvars("COMANDA"),
+		kong.Exit(func(int) {}), kong.Resolvers(kong.ResolverFunc(env.resolve)))
+	if err != nil {
+		return nil, nil, err
+	}
+	eachNode(k.Model.Node, func(n *kong.Node) {
+		for _, f := range n.Flags {
+			f.Tag.Envs = nil // Flag.Envs stays, for the help and for env.resolve
+		}
+	})
+	return k, env, nil
+}
+
+func eachNode(n *kong.Node, do func(*kong.Node)) {
+	do(n)
+	for _, child := range n.Children {
+		eachNode(child, do)
+	}
+}

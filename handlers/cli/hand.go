@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+)
+
+// The commands in this file are carried out by what main handed in.
+
+func (c *serveCmd) Run(s *session) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if err := checkAddr(c.Addr, c.Insecure); err != nil {
+		return err
+	}
+	return call(s, s.program.Serve, ServeConfig{
+		DB: c.DB, Addr: c.Addr, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers,
+		NoRelay: c.NoRelay, Insecure: c.Insecure, Log: c.config(),
+	})
+}
+
+func (c *relayCmd) Run(s *session) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	return call(s, s.program.Relay, RelayConfig{
+		DB: c.DB, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers, Log: c.config(),
+	})
+}
+
+func (c *demoCmd) Run(s *session) error {
+	return call(s, s.program.Demo, DemoConfig{Log: LogConfig{Format: c.LogFormat, Level: c.LogLevel}})
+}
+
+func (c *proveCmd) Run(s *session) error {
+	names, err := checkProofs(c.Names, c.All)
+	if err != nil {
+		return err
+	}
+	return call(s, s.program.Prove, ProveConfig{Names: names, All: c.All, JSON: c.JSON, Dir: c.Dir, Keep: c.Keep})
+}
+
+func call[C any](s *session, do func(context.Context, C) error, config C) error {
+	if do == nil {
+		return fmt.Errorf("this build of comanda can't do that: use a complete one")
+	}
+	return do(s.ctx, config)
+}
+
+func (c *graphCmd) Run(s *session) error {
+	switch c.Format {
+	case "mermaid":
+		s.out.WriteString(s.program.Graph.Mermaid())
+	case "json":
+		return s.json(s.program.Graph)
+	default:
+		s.out.WriteString(s.program.Graph.Text())
+	}
+	return nil
+}
+
+func (c *versionCmd) Run(s *session) error {
+	v := s.program.Version
+	if c.JSON {
+		return s.json(v)
+	}
+	return s.table(func(row func(...string)) {
+		row("comanda", v.Version)
+		row("commit", v.Commit)
+		row("go", v.Go)
+		row("sqlite", v.SQLite)
+	})
+}

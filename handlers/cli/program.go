@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"comanda/handlers/graph"
+)
+
+// Program is what main hands in: the streams, the environment, and what the commands call.
+type Program struct {
+	Stdout, Stderr io.Writer
+	Environ        []string // KEY=value, looked up by the flags' twins; an empty value is no value
+	Terminal       bool     // Stdout is a terminal: values are shown with bidi marks made visible
+	Version        Version
+	Graph          graph.Graph
+
+	Serve func(context.Context, ServeConfig) error
+	Relay func(context.Context, RelayConfig) error
+	Demo  func(context.Context, DemoConfig) error
+	Prove func(context.Context, ProveConfig) error
+}
+
+// Version is what `comanda version` prints.
+type Version struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"` // or "unknown"
+	Go      string `json:"go"`
+	SQLite  string `json:"sqlite"`
+}
+
+// ServeConfig are the checked settings of `comanda serve`.
+type ServeConfig struct {
+	DB       string
+	Addr     string // host:port, loopback unless Insecure
+	Schedule string // a cron spec that robfig/cron's ParseStandard takes
+	Batch    int    // 1 to 10,000
+	Lease    time.Duration
+	Workers  int // 1 to 256
+	NoRelay  bool
+	Insecure bool
+	Log      LogConfig
+}
+
+// RelayConfig are the checked settings of `comanda relay`.
+type RelayConfig struct {
+	DB       string
+	Schedule string
+	Batch    int
+	Lease    time.Duration
+	Workers  int
+	Log      LogConfig
+}
+
+// LogConfig says how the program logs.
+type LogConfig struct {
+	Format string // "text" or "json"
+	Level  string // "debug", "info", "warn" or "error"
+}
+
+// DemoConfig are the settings of `comanda demo`.
+type DemoConfig struct {
+	Log LogConfig
+}
+
+// ProveConfig says which proofs to run.
+type ProveConfig struct {
+	Names []string // "A", "B", "C", "D", "relays", each once; none means the usual five
+	All   bool     // every proof there is
+	JSON  bool
+	Dir   string // where the temporary files go; "" is the system's place
+	Keep  string // where closed files are kept; "" keeps none
+}
+
+// Usage marks err as wrong usage or a wrong setting: the exit code is 2. Usage(nil) is nil.
+func Usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &UsageError{err}
+}
+
+// UsageError is what Usage makes.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+func (e *UsageError) Unwrap() error { return e.Err }
+
+func isUsage(err error) bool {
+	var u *UsageError
+	return errors.As(err, &u)
+}

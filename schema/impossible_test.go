@@ -1,0 +1,158 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// impossible are the states that can't be stored, whoever writes them, and what refuses each.
+var impossible = []struct {
+	name, statement, by string
+}{
+	{"a ledger row without a key", insert("ledger", "effect_key", "''"), "ledger_key"},
+	{"a ledger row with no key", insert("ledger", "effect_key", "NULL"), "NOT NULL"},
+	{"a ledger row without an order", insert("ledger", "order_id", "''"), "ledger_order"},
+	{"a ledger row without a type", insert("ledger", "effect_type", "''"), "ledger_effect_type"},
+	{"a ledger row that is not done", insert("ledger", "status", "'pending'"), "ledger_status"},
+	{"a ledger row that came about strangely", insert("ledger", "how", "'magic'"), "ledger_how"},
+	{"one effect twice in the ledger", insert("ledger") + "; " + insert("ledger"), "UNIQUE constraint failed: ledger.effect_key"},
+
+	{"a ticket without an order", insert("outbox", "aggregate_id", "''"), "outbox_aggregate"},
+	{"a ticket without a type", insert("outbox", "effect_type", "''"), "outbox_effect_type"},
+	{"a ticket without a payload", insert("outbox", "payload", "NULL"), "NOT NULL"},
+	{"a ticket with a BLOB as payload", insert("outbox", "payload", "X'7B7D'"), "cannot store BLOB value in TEXT column outbox.payload"},
+	{"a ticket without a key", insert("outbox", "idempotency_key", "''"), "outbox_key"},
+	{"two tickets with one key", insert("outbox") + "; " + insert("outbox"), "UNIQUE constraint failed: outbox.idempotency_key"},
+	{"a status that is none", insert("outbox", "status", "'DONE'"), "outbox_status"},
+	{"fewer than no attempts", insert("outbox", "attempts", "-1"), "outbox_attempts"},
+	{"fewer than no failures", insert("outbox", "failures", "-1"), "outbox_failures"},
+	{"fewer than no crashes", insert("outbox", "crashes", "-1"), "outbox_crashes"},
+	{"a due time before all times", insert("outbox", "due_at", "-1"), "outbox_due"},
+	{"processing without a token", insert("outbox", "status", "'processing'", "lease_holder", "'h'", "lease_ms", "1"), "outbox_processing_is_claimed"},
+	{"processing without a holder", insert("outbox", "status", "'processing'", "claim_token", "'t'", "lease_ms", "1"), "outbox_processing_has_holder"},
+	{"processing without a lease", insert("outbox", "status", "'processing'", "claim_token", "'t'", "lease_holder", "'h'"), "outbox_processing_has_lease"},
+	{"processing with an empty token", insert("outbox", "status", "'processing'", "claim_token", "''", "lease_holder", "'h'", "lease_ms", "1"), "outbox_token_not_empty"},
+	{"processing for no time", insert("outbox", "status", "'processing'", "claim_token", "'t'", "lease_holder", "'h'", "lease_ms", "0"), "outbox_lease_positive"},
+	{"processing that has ended", insert("outbox", "status", "'processing'", "claim_token", "'t'", "lease_holder", "'h'", "lease_ms", "1", "processed_at", "1"), "outbox_ended_has_time"},
+	{"pending with a token", insert("outbox", "claim_token", "'t'"), "outbox_processing_is_claimed"},
+	{"pending with a holder", insert("outbox", "lease_holder", "'h'"), "outbox_processing_has_holder"},
+	{"pending with a lease", insert("outbox", "lease_ms", "1"), "outbox_processing_has_lease"},
+	{"pending that has ended", insert("outbox", "processed_at", "1"), "outbox_ended_has_time"},
+	{"in review and ended", insert("outbox", "status", "'review'", "processed_at", "1"), "outbox_ended_has_time"},
+	{"done without a time", insert("outbox", "status", "'done'"), "outbox_ended_has_time"},
+	{"dead without a time", insert("outbox", "status", "'dead'"), "outbox_ended_has_time"},
+	{"discarded without a time", insert("outbox", "status", "'discarded'"), "outbox_ended_has_time"},
+	{"done and claimed", insert("outbox", "status", "'done'", "processed_at", "1", "claim_token", "'t'"), "outbox_processing_is_claimed"},
+	{"done by an update that knows nothing", insert("outbox") + "; UPDATE outbox SET status = 'done'", "outbox_ended_has_time"},
+
+	{"an effect without a key", insert("external_effects_log", "effect_key", "''"), "effects_key"},
+	{"an effect without a type", insert("external_effects_log", "effect_type", "''"), "effects_type"},
+	{"an effect without an order", insert("external_effects_log", "order_id", "''"), "effects_order"},
+
+	{"an event without an id", insert("events", "event_id", "''"), "events_id"},
+	{"an event with too long an id", insert("events", "event_id", "printf('%101s', 'x')"), "events_id"},
+	{"an event without an order", insert("events", "order_id", "''"), "events_order"},
+	{"an event with half a digest", insert("events", "digest", "zeroblob(31)"), "events_digest"},
+	{"an event with an outcome that is none", insert("events", "outcome", "'lost'"), "events_outcome"},
+	{"one event twice", insert("events") + "; " + insert("events"), "UNIQUE constraint failed: events.event_id"},
+
+	{"an order without an id", insert("orders", "order_id", "''"), "orders_id"},
+	{"an order with too long an id", insert("orders", "order_id", "printf('%101s', 'x')"), "orders_id"},
+	{"an order without an amount", insert("orders", "amount", "''"), "orders_amount"},
+	{"an order in half a currency", insert("orders", "currency", "'MX'"), "orders_currency"},
+	{"an order with some credit", insert("orders", "credit_ok", "2", "decision", "'inventory'"), "orders_credit_ok"},
+	{"an order decided otherwise", insert("orders", "decision", "'both'"), "orders_decision"},
+	{"a refund with credit", insert("orders", "credit_ok", "1"), "orders_decision_follows_credit"},
+	{"a delivery without credit", insert("orders", "decision", "'inventory'"), "orders_decision_follows_credit"},
+	{"an order decided twice", insert("orders") + "; " + insert("orders", "event_id", "'e2'"), "UNIQUE constraint failed: orders.order_id"},
+
+	{"a limit for nobody", insert("credit_limits", "customer_id", "''"), "credit_customer"},
+	{"a limit in half a currency", insert("credit_limits", "currency", "'MX'"), "credit_currency"},
+	{"a limit of nothing", insert("credit_limits", "limit_amount", "''"), "credit_limit"},
+	{"two limits for one pair", insert("credit_limits") + "; " + insert("credit_limits"), "UNIQUE constraint failed: credit_limits.customer_id"},
+
+	{"an attempt without a token", insert("outbox") + "; " + insert("attempts", "claim_token", "''"), "attempts_token"},
+	{"an attempt with an empty outcome", insert("outbox") + "; " + insert("attempts", "outcome", "''"), "attempts_outcome"},
+	{"an attempt that ended without an outcome", insert("outbox") + "; " + insert("attempts", "outcome", "NULL"), "attempts_end_has_outcome"},
+	{"an attempt with an outcome that did not end", insert("outbox") + "; " + insert("attempts", "ended_at", "NULL"), "attempts_end_has_outcome"},
+	{"an attempt at no ticket", insert("attempts", "ticket_id", "7"), "FOREIGN KEY"},
+	{"a refused body that is too long", insert("refused_bodies", "body", "zeroblob(4097)"), "refused_body_bounded"},
+	{"a second state of the relays", insert("relay_state"), "relay_state_one_row"},
+	{"half paused", "UPDATE relay_state SET paused = 2", "relay_state_paused"},
+	{"a second sequence", insert("sequence"), "sequence_one_row"},
+	{"a sequence below zero", "UPDATE sequence SET value = -1", "sequence_grows"},
+
+	{"another history", insert("operator_log") + "; UPDATE operator_log SET who = 'nobody'", "operator_log is append-only"},
+	{"a shorter history", insert("operator_log") + "; DELETE FROM operator_log", "operator_log is append-only"},
+}
+
+// An impossible state can't be stored, and what refuses it says its name.
+func TestImpossibleStatesAreRefused(t *testing.T) {
+	for _, c := range impossible {
+		t.Run(c.name, func(t *testing.T) {
+			db, _ := newFile(t)
+			before, last, two := strings.Cut(c.statement, "; ")
+			if two {
+				mustExec(t, db, before)
+			} else {
+				last = before
+			}
+			if _, err := db.Exec(last); err == nil || !strings.Contains(err.Error(), c.by) {
+				t.Errorf("%s\ngot %v, want a refusal by %s", last, err, c.by)
+			}
+		})
+	}
+}
+
+// Every named constraint of the schema has refused something in the table above.
+func TestEachConstraintIsShown(t *testing.T) {
+	steps, err := Steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{"outbox_key_once": true} // SQLite names a UNIQUE by its columns
+	for _, c := range impossible {
+		shown[c.by] = true
+	}
+	for _, s := range steps {
+		words := strings.Fields(s.SQL)
+		for i, w := range words {
+			if w == "CONSTRAINT" && !shown[words[i+1]] {
+				t.Errorf("%s: no test shows what %s refuses", s.Name, words[i+1])
+			}
+		}
+	}
+}
+
+// Times are whole numbers: text, BLOBs, fractions and nothing at all are refused in every time column (CASES D6).
+func TestTimesAreWholeNumbers(t *testing.T) {
+	db, _ := newFile(t)
+	mustExec(t, db, insert("outbox", "idempotency_key", "'first'"))
+	tables := strings.Fields(look(t, db, `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%'`))
+	columns := 0
+	for _, table := range tables {
+		names := strings.Fields(look(t, db, fmt.Sprintf(`SELECT name FROM pragma_table_info('%s') WHERE name LIKE '%%\_at' ESCAPE '\' OR name = 'at'`, table)))
+		for _, column := range names {
+			columns++
+			want(t, db, fmt.Sprintf(`SELECT type FROM pragma_table_info('%s') WHERE name = '%s'`, table, column), "INTEGER")
+			for _, bad := range []string{"'2026-11-30T10:00:00Z'", "X'01'", "1.5", "'1.5'", "datetime('now')", "''"} {
+				changes := []string{column, bad}
+				if table == "outbox" && column == "processed_at" {
+					changes = append(changes, "status", "'done'")
+				}
+				if _, err := db.Exec(insert(table, changes...)); err == nil || !strings.Contains(err.Error(), "cannot store") {
+					t.Errorf("%s.%s took %s: %v", table, column, bad, err)
+				}
+			}
+		}
+	}
+	if columns < 15 {
+		t.Errorf("only %d time columns were found", columns)
+	}
+	for _, statement := range []string{insert("outbox", "created_at", "NULL"), insert("events", "received_at", "NULL"), insert("ledger", "created_at", "NULL")} {
+		if _, err := db.Exec(statement); err == nil || !strings.Contains(err.Error(), "NOT NULL") {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}

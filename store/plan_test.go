@@ -1,0 +1,103 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// plans are the ways of what runs at every event, claim or settlement. None of them passes by what is done.
+var plans = []struct{ name, text, want string }{
+	{"pending types", sqlPendingTypes, "CO-ROUTINE kinds | SETUP | SEARCH outbox USING COVERING INDEX outbox_pending | RECURSIVE STEP | SCAN kinds | " +
+		"CORRELATED SCALAR SUBQUERY 2 | SEARCH outbox USING COVERING INDEX outbox_pending (effect_type>?) | SCAN kinds"},
+	{"new heads", sqlNew, "SEARCH outbox USING INDEX outbox_pending (effect_type=? AND due_at=?)"}, // in id order, without sorting
+	{"delayed heads", sqlDelayed, "MERGE (UNION ALL) | LEFT | SEARCH outbox USING INDEX outbox_pending (effect_type=? AND due_at>? AND due_at<?) | USE TEMP B-TREE FOR ORDER BY | " +
+		"RIGHT | SEARCH outbox USING INDEX outbox_pending (effect_type=? AND due_at>?) | USE TEMP B-TREE FOR ORDER BY"},
+	{"mark", sqlMark + sqlMarkGuard + ` RETURNING ` + ticketColumns, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?) | LIST SUBQUERY 1 | SCAN json_each VIRTUAL TABLE INDEX 1:"},
+	{"leases", sqlLeases, "SCAN outbox USING INDEX outbox_processing | USE TEMP B-TREE FOR GROUP BY"},
+	{"charge", sqlCharge, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
+	{"free", sqlFree, "SEARCH outbox USING INDEX outbox_processing (claim_token=?)"},
+	{"park", sqlParkCrashing, "SEARCH outbox USING INDEX outbox_processing (claim_token=?)"},
+	{"done", sqlDone, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
+	{"retry", sqlRetry, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
+	{"review", sqlReview, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
+	{"bury", sqlBury, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
+	{"event", sqlEvent, "SEARCH events USING INDEX sqlite_autoindex_events_1 (event_id=?)"},
+	{"order", sqlOrder, "SEARCH orders USING INDEX sqlite_autoindex_orders_1 (order_id=?)"},
+	{"credit", sqlCreditLimit, "SEARCH credit_limits USING PRIMARY KEY (customer_id=? AND currency=?)"},
+	{"ticket", sqlTicket, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
+	{"attempts", sqlAttempts, "SEARCH attempts USING INDEX attempts_ticket_id (ticket_id=?)"},
+	{"order's tickets", sqlOrderTickets, "SEARCH outbox USING INDEX outbox_order_id (aggregate_id=?)"},
+	{"order's effects", sqlOrderEffects, "SEARCH external_effects_log USING INDEX external_effects_log_order_id (order_id=?)"},
+	{"order's ledger", sqlOrderLedger, "SEARCH ledger USING INDEX ledger_order_id (order_id=?) | USE TEMP B-TREE FOR ORDER BY"},
+	{"duplicates", sqlDuplicateEffects, "CO-ROUTINE (subquery-1) | SCAN external_effects_log USING COVERING INDEX external_effects_log_key | SCAN (subquery-1)"},
+	{"oldest pending", sqlOldestPending, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?) | SCALAR SUBQUERY 1 | SCAN outbox USING COVERING INDEX outbox_pending"},
+	{"dead tickets", sqlTicketsHead + ticketStatus["dead"] + sqlTicketsTail, "SCAN outbox USING INDEX outbox_dead"},
+}
+
+// fillDone puts n tickets in that are done, with their ledger rows and effects.
+func fillDone(t testing.TB, db *DB, n int) {
+	t.Helper()
+	update(t, db, func(tx *Tx) error {
+		for _, text := range []string{
+			`INSERT INTO outbox (aggregate_id, effect_type, payload, idempotency_key, status, attempts, created_at, processed_at, seq)
+				WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1)
+				SELECT 'OLD-' || i, 'issue_refund', '{}', 'old:' || i, 'done', 1, 1, 2, i FROM n`,
+			`INSERT INTO ledger (effect_key, order_id, effect_type, status, created_at, how, seq)
+				SELECT idempotency_key, aggregate_id, 'refund', 'done', 2, 'local', seq FROM outbox WHERE status = 'done' AND $1 > 0`,
+			`INSERT INTO external_effects_log (effect_key, effect_type, order_id, occurred_at, seq)
+				SELECT idempotency_key, 'refund', aggregate_id, 2, seq FROM outbox WHERE status = 'done' AND $1 > 0`,
+		} {
+			if _, err := tx.exec(text, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// The statements keep their plans: on a new file, on one with many done tickets, and on one that somebody has
+// analyzed. So a claim takes the same steps however many tickets are done.
+func TestQueryPlans(t *testing.T) {
+	path := newPath(t)
+	db := open(t, path, Options{})
+	check := func(file string) {
+		t.Helper()
+		for _, p := range plans {
+			if got := plan(t, db, p.text); got != p.want {
+				t.Errorf("%s, %s:\ngot  %s\nwant %s", file, p.name, got, p.want)
+			}
+		}
+	}
+	check("a new file")
+	fillDone(t, db, 20_000)
+	put(t, db, TicketIssueRefund, 3)
+	check("many done")
+	mustExec(t, raw(t, path), `ANALYZE`)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = open(t, path, Options{})
+	check("analyzed")
+}
+
+// costs is how many rows of outbox and of its partial index a claim can meet, counted by the plan's own ranges:
+// what is done is in none of them.
+func TestClaimMeetsOnlyWhatWaits(t *testing.T) {
+	db := openNew(t)
+	fillDone(t, db, 2000)
+	put(t, db, TicketIssueRefund, 2)
+	c := claim(t, db, ClaimRequest{Limit: 1})
+	for _, p := range plans[:4] {
+		for _, step := range strings.Split(p.want, " | ") {
+			if strings.Contains(step, "outbox") && !strings.Contains(step, "INDEX outbox_pending") && !strings.Contains(step, "PRIMARY KEY (rowid=?)") {
+				t.Errorf("%s: %s goes through more than what waits", p.name, step)
+			}
+		}
+	}
+	wantNumber(t, db, 1, `SELECT count(*) FROM outbox INDEXED BY outbox_pending WHERE status = 'pending'`)
+	wantNumber(t, db, 1, `SELECT count(*) FROM outbox INDEXED BY outbox_processing WHERE status = 'processing' AND claim_token = $1`, c.Token)
+	if a, err := db.Query(t.Context(), `SELECT sum(pgsize) FROM dbstat WHERE name IN ('outbox_pending', 'outbox_processing')`); err == nil && fmt.Sprint(a.Rows[0][0]) != "8192" {
+		t.Errorf("the partial indexes have %v bytes, want one page each", a.Rows)
+	}
+}
