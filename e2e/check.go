@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"comanda/store"
+)
+
+// invariants are the queries that must never have a row (contract, section 6).
+var invariants = []string{
+	`SELECT effect_key, count(*) FROM external_effects_log GROUP BY effect_key HAVING count(*) > 1;`,
+	"SELECT o.id FROM outbox o LEFT JOIN ledger l ON l.effect_key = o.idempotency_key\nWHERE o.status='done' AND l.effect_key IS NULL;",
+	"SELECT l.effect_key FROM ledger l LEFT JOIN external_effects_log e USING (effect_key)\nWHERE l.how='local' AND e.effect_key IS NULL;",
+	`SELECT order_id FROM ledger GROUP BY order_id HAVING count(DISTINCT effect_type) > 1;`,
+}
+
+// account is what the checker found out about a file.
+type account struct {
+	orders  int      // acknowledged orders that were looked for
+	lost    []string // of these, whose decision or one of whose effects is not there
+	doubled []string // effect keys that stand in the world more than once
+	strange []string // effects that no decided order asked for
+	broken  []string // invariants that have a row
+	waiting int64    // tickets that are not at their end
+}
+
+func (a account) String() string {
+	return fmt.Sprintf("%d acknowledged orders: lost %d %v, doubled %d %v, unasked %d %v, invariants broken %d %v, tickets waiting %d",
+		a.orders, len(a.lost), a.lost, len(a.doubled), a.doubled, len(a.strange), a.strange, len(a.broken), a.broken, a.waiting)
+}
+
+func (a account) ok() bool {
+	return len(a.lost)+len(a.doubled)+len(a.strange)+len(a.broken) == 0 && a.waiting == 0
+}
+
+// audit compares a drained file with what was promised: acknowledged maps each order that was
+// answered with 200 to the tickets that the answer named. What was not acknowledged may be there or
+// not, but never in part.
+func audit(ctx context.Context, db *store.DB, acknowledged map[string][]string) (account, error) {
+	a := account{orders: len(acknowledged)}
+	effects, err := pairs(ctx, db, `SELECT effect_key, order_id FROM external_effects_log`)
+	if err != nil {
+		return a, err
+	}
+	tickets, err := pairs(ctx, db, `SELECT idempotency_key, aggregate_id FROM outbox`)
+	if err != nil {
+		return a, err
+	}
+	decided, err := pairs(ctx, db, `SELECT order_id, decision FROM orders`)
+	if err != nil {
+		return a, err
+	}
+	for key, orders := range effects {
+		if len(orders) > 1 {
+			a.doubled = append(a.doubled, key)
+		}
+		if !slices.Equal(tickets[key], orders[:1]) {
+			a.strange = append(a.strange, key)
+		}
+	}
+	for order, keys := range acknowledged {
+		whole := len(decided[order]) == 1 && len(keys) > 0
+		for _, key := range keys {
+			whole = whole && slices.Equal(effects[key], []string{order}) && slices.Equal(tickets[key], []string{order})
+		}
+		if !whole {
+			a.lost = append(a.lost, order)
+		}
+	}
+	return a, errors.Join(a.checkInvariants(ctx, db), a.checkWhole(ctx, db))
+}
+
+func (a *account) checkInvariants(ctx context.Context, db *store.DB) error {
+	for _, query := range invariants {
+		answer, err := db.Query(ctx, query)
+		if err != nil {
+			return err
+		}
+		if len(answer.Rows) > 0 {
+			a.broken = append(a.broken, query)
+		}
+	}
+	answer, err := db.Query(ctx, sqlNotDone)
+	if err == nil {
+		a.waiting, _ = answer.Rows[0][0].(int64)
+	}
+	return err
+}
+
+// An order that is there has its event and as many tickets as its decision asks for.
+const sqlInPart = `SELECT order_id FROM orders
+WHERE event_id NOT IN (SELECT event_id FROM events)
+   OR (SELECT count(*) FROM outbox WHERE aggregate_id = order_id)
+      <> CASE decision WHEN 'refund' THEN 1 ELSE json_array_length(line_items) END
+UNION SELECT order_id FROM events WHERE order_id NOT IN (SELECT order_id FROM orders)
+UNION SELECT aggregate_id FROM outbox WHERE aggregate_id NOT IN (SELECT order_id FROM orders)`
+
+func (a *account) checkWhole(ctx context.Context, db *store.DB) error {
+	answer, err := db.Query(ctx, sqlInPart)
+	if err == nil && len(answer.Rows) > 0 {
+		a.broken = append(a.broken, "kept in part: "+strings.ReplaceAll(rowsText(answer.Rows), "\n", ", "))
+	}
+	return err
+}
+
+// pairs reads a query of two text columns: for each first one the second ones, in order.
+func pairs(ctx context.Context, db *store.DB, query string) (map[string][]string, error) {
+	answer, err := db.Query(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	m := make(map[string][]string, len(answer.Rows))
+	for _, row := range answer.Rows {
+		first, second := fmt.Sprint(row[0]), fmt.Sprint(row[1])
+		m[first] = append(m[first], second)
+	}
+	return m, nil
+}

@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// The proof of the fence has its room in the tests: it waits for SQLite's busy timeout and for a
+// lease, which takes longer than the others together.
+const claimFence = "The fence: a relay that is stopped between carrying a ticket out and writing that down, past its lease, changes nothing."
+
+func fenceProof() entry { return entry{name: "fence", claim: claimFence, run: proveFence} }
+
+const fenceLease = "8s" // longer than the busy timeout of 5 s, so that settling is tried again
+
+func proveFence(ctx context.Context, p *proof) error {
+	s, err := p.serve("", "--no-relay") // makes the file
+	if err != nil {
+		return err
+	}
+	if err := p.endAll(ctx, s); err != nil {
+		return err
+	}
+	if err := p.byHand(ctx, sqlTicketAgain, 1); err != nil {
+		return err
+	}
+	late, err := p.relay("late relay", "relay.claimed:stop", "--lease", fenceLease)
+	if err != nil {
+		return err
+	}
+	if err := late.waitStopped(ctx); err != nil {
+		return err
+	}
+	other, err := p.relay("other relay", "", "--lease", fenceLease)
+	if err != nil {
+		return err
+	}
+	if err := p.until(ctx, fmt.Sprintf("SELECT count(*) FROM relays WHERE holder='%s'", other.holder), "1"); err != nil {
+		return err
+	}
+	p.say("The other relay has seen the claim. The late one is continued while the file's write lock is taken, and stopped when it can't settle:")
+	if err := stopWhileSettling(ctx, p, late); err != nil {
+		return err
+	}
+	p.ask(ctx, "SELECT status, attempts FROM outbox;", "processing | 1")
+	if err := p.untilDrained(ctx); err != nil {
+		return err
+	}
+	p.ask(ctx, "SELECT status, attempts FROM outbox;", "done | 2")
+	before := p.show(ctx, sqlFingerprint)
+	p.say("The ticket was taken over and is done. The late relay goes on and settles:")
+	outcome := late.watch(`"msg":"ticket"`)
+	late.resume()
+	if _, err := late.await(ctx, outcome, "the end of its claim"); err != nil {
+		return err
+	}
+	p.ask(ctx, sqlFingerprint, before)
+	p.ask(ctx, sqlEffects2041, "1")
+	p.invariants(ctx)
+	return p.endAll(ctx, late, other)
+}
+
+// stopWhileSettling lets a stopped relay carry its claim out, keeps it from writing that down by
+// holding the write lock, and stops it while it waits for that lock.
+func stopWhileSettling(ctx context.Context, p *proof, late *child) (err error) {
+	o, err := openOutside(p.file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	if _, err := o.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	waits := late.watch("settling waits")
+	late.resume()
+	if _, err := late.await(ctx, waits, "the settlement"); err != nil {
+		return err
+	}
+	late.halt()
+	if err := late.waitStopped(ctx); err != nil {
+		return err
+	}
+	_, err = o.exec(ctx, "ROLLBACK")
+	return err
+}

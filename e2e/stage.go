@@ -1,0 +1,67 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// What a proof starts its children with, beside what it wants to show.
+var quick = []string{"--schedule", "@every 1s", "--log-format", "json"}
+
+// serve starts a server on the proof's file and waits until it listens. crash is a crash plan or "".
+func (p *proof) serve(crash string, args ...string) (*child, error) {
+	return p.start("serve", crash, append([]string{"serve", "--db", p.file, "--addr", "127.0.0.1:0"}, args...))
+}
+
+// relay starts a relay on the proof's file.
+func (p *proof) relay(name, crash string, args ...string) (*child, error) {
+	return p.start(name, crash, append([]string{"relay", "--db", p.file}, args...))
+}
+
+func (p *proof) start(name, crash string, args []string) (*child, error) {
+	if err := p.lookAway(); err != nil {
+		return nil, err
+	}
+	c := command{exe: p.exe, dir: p.dir, name: name, args: append(args, quick...)}
+	if crash != "" {
+		c.env = append(c.env, CrashVar+"="+crash)
+	}
+	if p.without != "" {
+		c.env = append(c.env, "COMANDA_WITHOUT="+p.without)
+	}
+	ch, err := c.start()
+	if ch != nil {
+		p.children = append(p.children, ch)
+	}
+	return ch, err
+}
+
+// post sends an order and shows it with its answer in a few words.
+func (p *proof) post(ctx context.Context, s *child, body, want string) (answer, error) {
+	a, err := p.client.order(ctx, s.url, body)
+	if err != nil {
+		return a, fmt.Errorf("send %s: %w", body, err)
+	}
+	p.expect("POST /webhooks/orders\n"+breakJSON(body), a.brief(), want)
+	return a, nil
+}
+
+// noLocksLeft checks that every lock file beside the database belongs to a relay that lives.
+func (p *proof) noLocksLeft(alive int) error {
+	locks, err := filepath.Glob(p.file + ".relay-*.lock")
+	p.expect("Lock files beside the database: only those of the processes that are running.", fmt.Sprint(len(locks)), fmt.Sprint(alive))
+	return err
+}
+
+// endAll ends children gently, in order, and wants exit code 0 of each. The client hangs up first:
+// a server gives connections that never carried a request five seconds to do so.
+func (p *proof) endAll(ctx context.Context, children ...*child) error {
+	p.client.close()
+	var errs []error
+	for _, c := range children {
+		errs = append(errs, c.endGently(ctx))
+	}
+	return errors.Join(errs...)
+}
