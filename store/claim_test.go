@@ -235,3 +235,18 @@ func TestLeaseCountsFromBeforeTheClaim(t *testing.T) {
 		}
 	})
 }
+
+// A ticket that another client puts in by hand, as in the lesson, is claimed and settled like any other.
+func TestTicketByHandIsCarriedOut(t *testing.T) {
+	path := newPath(t)
+	db := open(t, path, Options{})
+	mustExec(t, raw(t, path), `INSERT INTO outbox (aggregate_id, effect_type, payload, idempotency_key, status)
+		VALUES ('ORD-2041', 'issue_refund', '{"amount":2154.00,"currency":"MXN"}', 'refund:ORD-2041', 'pending') ON CONFLICT (idempotency_key) DO NOTHING`)
+	c := claim(t, db, ClaimRequest{})
+	wantIDs(t, "by hand", c.Tickets, 1)
+	wantEnds(t, "by hand", settleAll(t, db, c, c.Tickets...), Done)
+	wantNumber(t, db, 1, `SELECT count(*) FROM external_effects_log WHERE order_id='ORD-2041' AND effect_type='refund'`)
+	if got := ticket(t, db, 1); got.Seq == 0 || got.Seq >= got.ClaimedSeq || got.ClaimedSeq >= got.EndedSeq {
+		t.Errorf("its places in the sequence are %d, %d, %d", got.Seq, got.ClaimedSeq, got.EndedSeq)
+	}
+}
