@@ -135,10 +135,10 @@ func (db *DB) commitGroup(group []*member) {
 	}
 	err := db.commit(tx)
 	db.health.commit(err, tx.used)
-	answer(group, err)
 	if err == nil && tx.wake {
 		db.signal()
 	}
+	answer(group, err)
 }
 
 func (db *DB) begin(tx *Tx) error {

@@ -102,7 +102,7 @@ func TestWhatStandsStays(t *testing.T) {
 	other.Event.Body, other.Order.Amount = Text("other"), "1.00"
 	for name, d := range map[string]Decision{
 		"event": other,
-		"order": {Event: Event{EventID: "EVT-2", OrderID: "ORD-1", Body: Text("b"), Outcome: "decided"}, Order: other.Order},
+		"order": {Event: Event{EventID: "EVT-2", OrderID: "ORD-1", Body: Text("b"), Digest: make([]byte, 32), Outcome: "decided"}, Order: other.Order},
 	} {
 		err := db.Update(t.Context(), func(tx *Tx) error { _, err := tx.Record(d); return err })
 		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "is there already") {
