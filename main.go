@@ -101,13 +101,13 @@ type appliance struct {
 }
 
 // open builds an appliance from the file up. Its close undoes that in the opposite order.
-func (p program) open(ctx context.Context, c cli.RelayConfig) (a *appliance, err error) {
+func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) (a *appliance, err error) {
 	a = &appliance{log: p.logger(c.Log)}
 	schedule, err := relay.ParseSchedule(c.Schedule)
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	if a.crash, err = e2e.CrashPoints(os.Getenv(e2e.CrashVar), p.stderr); err != nil {
+	if a.crash, err = e2e.CrashPoints(crashPlan, p.stderr); err != nil {
 		return nil, cli.Usage(err)
 	}
 	if a.db, err = store.Open(ctx, c.DB, store.Options{}); err != nil {
@@ -124,9 +124,15 @@ func (p program) open(ctx context.Context, c cli.RelayConfig) (a *appliance, err
 	return a, nil
 }
 
+// close gives the relay's lock back only when nothing is carried out any more; otherwise the kernel lets
+// go of it, and frees the tickets, when the process ends.
 func (a *appliance) close() error {
 	a.log.Info("stopped", "commits", a.db.Commits())
-	return errors.Join(a.holder.Close(), a.db.Close())
+	var err error
+	if a.runner.Stop(time.Second) {
+		err = a.holder.Close()
+	}
+	return errors.Join(err, a.db.Close())
 }
 
 func (p program) logger(c cli.LogConfig) *slog.Logger {
@@ -141,12 +147,12 @@ func (p program) logger(c cli.LogConfig) *slog.Logger {
 
 // serve runs the HTTP server and the relay in one process until ctx ends.
 func (p program) serve(ctx context.Context, c cli.ServeConfig) error {
-	return p.serveThen(ctx, c, nil)
+	return p.serveThen(ctx, c, os.Getenv(e2e.CrashVar), nil)
 }
 
 // serveThen is serve with something to do once the listener is open.
-func (p program) serveThen(ctx context.Context, c cli.ServeConfig, opened func(base string) error) (err error) {
-	a, err := p.open(ctx, cli.RelayConfig{DB: c.DB, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers, Log: c.Log})
+func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan string, opened func(base string) error) (err error) {
+	a, err := p.open(ctx, cli.RelayConfig{DB: c.DB, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers, Log: c.Log}, crashPlan)
 	if err != nil {
 		return err
 	}
@@ -157,11 +163,12 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, opened func(b
 	if err := a.db.Update(ctx, (*store.Tx).Touch); err != nil {
 		return fmt.Errorf("make sure of what an earlier process left behind: %w", err)
 	}
-	h := handlers.New(a.options())
-	defer func() { err = errors.Join(err, h.Close()) }()
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h := handlers.New(a.options(ctx))
+	defer func() { err = errors.Join(err, h.Close()) }()
 	ended := a.startRelay(ctx)
-	defer func() { cancel(); p.farewell(a, ended) }()
+	defer func() { cancel(); ended() }()
 	listener, err := net.Listen("tcp", c.Addr) // last: whoever is answered finds everything in place
 	if err != nil {
 		return fmt.Errorf("can't listen on %s (%w): stop what uses it or give --addr another one", c.Addr, err)
@@ -171,14 +178,20 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, opened func(b
 	if p.terminal {
 		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: targetModes()})
 	}
-	return p.serveHTTP(ctx, h.HTTPServer(), listener, base, opened)
+	err = p.serveHTTP(ctx, h.HTTPServer(), listener, base, opened)
+	cancel()
+	p.farewell(a, ended)
+	return err
 }
 
 // options hands the decision half what it needs of the rest.
-func (a *appliance) options() handlers.Options {
+func (a *appliance) options(serving context.Context) handlers.Options {
 	opt := handlers.Options{
 		DB: a.db, Graph: dependencyGraph(), Crash: a.crash, Log: a.log, Targets: targetStates,
 		RunRelay: func(ctx context.Context) (handlers.RelayRun, error) {
+			ctx, cancel := context.WithCancel(ctx) // a pass that was asked for ends with the process too
+			defer cancel()
+			defer context.AfterFunc(serving, cancel)()
 			tally, err := a.runner.RunOnce(ctx)
 			if errors.Is(err, relay.ErrPaused) {
 				err = handlers.ErrPaused
@@ -227,8 +240,8 @@ func (p program) serveHTTP(ctx context.Context, srv *http.Server, l net.Listener
 	}
 	grace, cancel := context.WithTimeout(context.Background(), stopWithin-time.Second)
 	defer cancel()
-	if err := srv.Shutdown(grace); err != nil {
-		return errors.Join(err, srv.Close())
+	if err := srv.Shutdown(grace); err != nil { // a client that is too slow: being stopped is not failing
+		return srv.Close()
 	}
 	return nil
 }
@@ -281,7 +294,7 @@ func (p program) sayWhatWaits(db *store.DB) {
 
 // relay runs a relay alone until ctx ends.
 func (p program) relay(ctx context.Context, c cli.RelayConfig) (err error) {
-	a, err := p.open(ctx, c)
+	a, err := p.open(ctx, c, os.Getenv(e2e.CrashVar))
 	if err != nil {
 		return err
 	}
@@ -304,7 +317,7 @@ func (p program) demo(ctx context.Context, c cli.DemoConfig) (err error) {
 		DB: filepath.Join(dir, "demo.db"), Addr: "127.0.0.1:0", Schedule: "@every 10s", Batch: 100,
 		Lease: 2 * time.Minute, Workers: 4, Log: c.Log,
 	}
-	return p.serveThen(ctx, serve, func(base string) error {
+	return p.serveThen(ctx, serve, "", func(base string) error {
 		if err := e2e.Sample(ctx, base); err != nil {
 			return err
 		}

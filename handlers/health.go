@@ -12,8 +12,8 @@ import (
 	"comanda/store"
 )
 
-// leastFree is how many bytes the disk must have free for the server to count as ready.
-const leastFree = 1 << 20
+// leastFree is how many bytes the disk must have free for the server to count as ready, as for doctor.
+const leastFree = store.LeastFree
 
 // probeWait is how long a commit that only probes the disk may wait for its turn.
 const probeWait = 2 * time.Second

@@ -78,7 +78,7 @@ const (
 	writeTimeout      = 90 * time.Second
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
-	maxInFlight       = 4096
+	maxInFlight       = 1024
 )
 
 // Server answers comanda's HTTP requests. It is an http.Handler.

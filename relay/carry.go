@@ -56,9 +56,10 @@ func (r *Runner) carryAll(ctx context.Context, claim store.Claim) []result {
 
 // graceful returns a context that ends with the lease, or some time after ctx.
 func graceful(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
-	effects, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(stopGrace, cancel) })
-	return effects, func() { stop(); cancel() }
+	leased, over := context.WithDeadline(context.WithoutCancel(ctx), until)
+	effects, cancel := context.WithCancelCause(leased)
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(stopGrace, func() { cancel(errStopped) }) })
+	return effects, func() { stop(); cancel(nil); over() }
 }
 
 // carry runs the effect of one ticket. While it runs, the holder's lock file names the ticket, so
@@ -90,7 +91,12 @@ func (r *Runner) carry(ctx context.Context, res *result) {
 	switch {
 	case errors.Is(res.err, store.ErrUndecodable):
 		res.park = "undecodable"
-	case res.err != nil && ctx.Err() != nil:
+	case res.err != nil && context.Cause(ctx) == errStopped:
 		res.begun, res.err = false, nil // stopped, not failed
+	case res.err != nil && ctx.Err() != nil:
+		res.err = errors.New("it took longer than its lease")
 	}
 }
+
+// errStopped is why an effect's context ends when the process was asked to stop.
+var errStopped = errors.New("the process stops")

@@ -44,10 +44,19 @@ func NewLoop(r *Runner, schedule cron.Schedule) *Loop {
 	return &Loop{runner: r, schedule: schedule, log: r.opt.Log, began: time.Now()}
 }
 
-// Period is the time between the next two ticks of the schedule.
+// Period is the longest time between two of the coming ticks of the schedule.
 func (l *Loop) Period() time.Duration {
-	next := l.schedule.Next(time.Now())
-	return l.schedule.Next(next).Sub(next)
+	const ticks = 200 // enough for a night, or a weekend, in a schedule of office hours
+	last := time.Now()
+	var longest time.Duration
+	for range ticks {
+		next := l.schedule.Next(last)
+		if next.IsZero() {
+			break
+		}
+		longest, last = max(longest, next.Sub(last)), next
+	}
+	return longest
 }
 
 // SinceRound is how long ago the loop last came round, on the monotonic clock.
@@ -122,7 +131,7 @@ func (l *Loop) drain(ctx context.Context) {
 				l.log.Warn("pass failed; the schedule brings the next", "error", err)
 			}
 			return
-		case tally.Claimed == 0:
+		case tally.settled() == 0:
 			return
 		}
 	}

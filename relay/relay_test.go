@@ -321,3 +321,97 @@ func TestLateRelayChangesNothing(t *testing.T) {
 		t.Errorf("%d effects, want 1", n)
 	}
 }
+
+// An effect that outlasts its lease failed; it is not taken up again at once, for ever.
+func TestEffectLongerThanItsLeaseIsAFailedTry(t *testing.T) {
+	db := openFile(t)
+	put(t, db, 1)
+	r := newRunner(t, db, func(ctx context.Context, _ store.Work) error { <-ctx.Done(); return ctx.Err() },
+		func(o *Options) { o.Lease = 50 * time.Millisecond })
+	if got, err := r.RunOnce(t.Context()); err != nil || got.Claimed != 1 || got.Done != 0 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	_, stop := startLoop(t, r)
+	deadline := time.Now().Add(10 * time.Second)
+	for ticket(t, db, 1).Failures == 0 {
+		if time.Now().After(deadline) {
+			t.Fatal("the try was never charged")
+		}
+	}
+	stop()
+	if got := ticket(t, db, 1); got.Attempts > 2 || got.Status != "pending" {
+		t.Errorf("claimed %d times, %s", got.Attempts, got.Status)
+	}
+}
+
+// A claim that can't be used ends the round instead of being made again at once.
+func TestUselessClaimEndsTheRound(t *testing.T) {
+	db := openFile(t)
+	put(t, db, 3)
+	r := newRunner(t, db, nil, func(o *Options) { o.Lease = time.Nanosecond })
+	l, stop := startLoop(t, r)
+	deadline := time.Now().Add(10 * time.Second)
+	for ticket(t, db, 1).Attempts == 0 {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was claimed")
+		}
+	}
+	l.drain(t.Context())
+	stop()
+	if got := ticket(t, db, 1); got.Attempts > 3 {
+		t.Errorf("claimed %d times in two rounds", got.Attempts)
+	}
+}
+
+// What a pass of this very process left behind, by a panic, is taken up by its next pass at once.
+func TestOwnLostClaimIsFreedAtOnce(t *testing.T) {
+	db := openFile(t)
+	put(t, db, 1)
+	first := true
+	r := newRunner(t, db, nil, func(o *Options) {
+		o.Lease = time.Hour
+		o.Crash = func(point string) {
+			if point == "relay.claimed" && first {
+				first = false
+				panic("loose wire")
+			}
+		}
+	})
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = r.RunOnce(t.Context())
+	}()
+	if got := runOnce(t, r); got.Done != 1 {
+		t.Errorf("the next pass came to %+v", got)
+	}
+}
+
+func TestCrashPointOnceATicket(t *testing.T) {
+	db := openFile(t)
+	put(t, db, 2)
+	passed := map[string]int{}
+	r := newRunner(t, db, nil, func(o *Options) { o.Crash = func(point string) { passed[point]++ } })
+	claim, err := db.Claim(t.Context(), store.ClaimRequest{Limit: 2, Lease: time.Minute, Holder: "h"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results []result
+	for _, ticket := range claim.Tickets {
+		results = append(results, result{ticket: ticket, begun: true, kind: store.Kind{LedgerType: "test"}})
+	}
+	seen := map[int64]bool{}
+	again := fmt.Errorf("another member of the group failed")
+	for _, end := range []error{again, nil} { // rolled back and run again
+		if err := db.Update(t.Context(), func(tx *store.Tx) error {
+			if _, err := r.write(tx, claim.Token, results, seen); err != nil {
+				return err
+			}
+			return end
+		}); err != end {
+			t.Fatal(err)
+		}
+	}
+	if passed["effect.before_commit"] != 2 {
+		t.Errorf("crash points passed: %v", passed)
+	}
+}

@@ -87,7 +87,7 @@ type Runner struct {
 // NewRunner returns a Runner. It starts nothing.
 func NewRunner(opt Options) *Runner {
 	opt = opt.withDefaults()
-	return &Runner{opt: opt, watch: opt.DB.NewWatch(), turn: make(chan struct{}, 1)}
+	return &Runner{opt: opt, watch: opt.DB.NewWatch(opt.Holder.ID), turn: make(chan struct{}, 1)}
 }
 
 // RunOnce claims at most one batch, carries it out and settles it before it returns. When ctx ends
@@ -99,7 +99,10 @@ func (r *Runner) RunOnce(ctx context.Context) (Tally, error) {
 	case <-ctx.Done():
 		return Tally{}, ctx.Err()
 	}
-	claim, err := r.claim(ctx)
+	token := store.NewToken()
+	r.watch.Take(token)
+	defer r.watch.Drop(token)
+	claim, err := r.claim(ctx, token)
 	if err != nil {
 		return Tally{}, err
 	}
@@ -112,18 +115,38 @@ func (r *Runner) RunOnce(ctx context.Context) (Tally, error) {
 	}
 	r.opt.Crash("relay.claimed")
 	results := r.carryAll(ctx, claim)
-	return tally, r.settle(claim, results, &tally)
+	err = r.settle(claim, results, &tally)
+	if err == nil && tally.settled() == 0 && ctx.Err() == nil {
+		r.opt.Log.Warn("a claim came to nothing", "tickets", tally.Claimed, "lease", r.opt.Lease)
+	}
+	return tally, err
 }
 
-func (r *Runner) claim(ctx context.Context) (store.Claim, error) {
+// settled is how many of the claimed tickets came to something. None, and it makes no sense to claim again
+// at once: the lease is too short, or the lock file can't be written.
+func (t Tally) settled() int { return t.Done + t.Retried + t.Dead + t.Review + t.Offline }
+
+// Stop waits for the pass that runs and lets no other begin. False means that it did not end in time.
+func (r *Runner) Stop(within time.Duration) bool {
+	select {
+	case r.turn <- struct{}{}:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+func (r *Runner) claim(ctx context.Context, token string) (claim store.Claim, err error) {
 	void, err := r.watch.Void(ctx)
 	if err != nil {
-		return store.Claim{}, err
+		return claim, err
 	}
-	claim, err := r.opt.DB.Claim(ctx, store.ClaimRequest{
-		Limit: r.opt.Batch, Lease: r.opt.Lease, Holder: r.opt.Holder.ID, Void: void,
+	freed := false
+	defer func() { r.watch.Done(void, freed) }() // whatever happens: a dead holder's lock is not ours to keep
+	claim, err = r.opt.DB.Claim(ctx, store.ClaimRequest{
+		Limit: r.opt.Batch, Lease: r.opt.Lease, Holder: r.opt.Holder.ID, Token: token, Void: void,
 	})
-	r.watch.Done(void, err == nil)
+	freed = err == nil
 	if claim.Freed > 0 {
 		r.opt.Log.Info("leases freed", "tickets", claim.Freed, "parked", claim.Parked)
 	}
@@ -155,13 +178,14 @@ func waitsForOthers(err error) bool {
 	return errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrUnknownOutcome)
 }
 
-// settleSome tries until the lease is over: a settlement that was committed after all finds its
-// token gone and changes nothing.
+// settleSome tries until the lease is over. A settlement that was committed after all finds its token
+// gone and changes nothing; it is told as lost, since nobody can say whose it was.
 func (r *Runner) settleSome(claim store.Claim, results []result, tally *Tally) error {
+	passed := map[int64]bool{} // a commit may be tried again, the crash point counts tickets
 	for {
 		var settled []settlement
 		err := r.opt.DB.Update(context.Background(), func(tx *store.Tx) (err error) {
-			settled, err = r.write(tx, claim.Token, results)
+			settled, err = r.write(tx, claim.Token, results, passed)
 			return err
 		})
 		if err == nil {
@@ -184,7 +208,7 @@ type settlement struct {
 	outcome string // done, already_done, retried, review, released, lost
 }
 
-func (r *Runner) write(tx *store.Tx, token string, results []result) ([]settlement, error) {
+func (r *Runner) write(tx *store.Tx, token string, results []result, passed map[int64]bool) ([]settlement, error) {
 	settled := make([]settlement, 0, len(results))
 	var release []int64
 	for _, res := range results {
@@ -196,7 +220,8 @@ func (r *Runner) write(tx *store.Tx, token string, results []result) ([]settleme
 			release = append(release, res.ticket.ID)
 		}
 		settled = append(settled, settlement{res, outcome})
-		if outcome == string(store.Done) || outcome == string(store.AlreadyDone) {
+		if isDone(outcome) && !passed[res.ticket.ID] {
+			passed[res.ticket.ID] = true
 			r.opt.Crash("effect.before_commit")
 		}
 	}
@@ -230,6 +255,10 @@ func (r *Runner) writeOne(tx *store.Tx, token string, res result) (string, error
 	}
 	s, err := tx.SettleLocal(token, res.ticket, res.kind.LedgerType)
 	return string(s), err
+}
+
+func isDone(outcome string) bool {
+	return outcome == string(store.Done) || outcome == string(store.AlreadyDone)
 }
 
 func orLost(ok bool, outcome string) string {

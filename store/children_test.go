@@ -96,7 +96,7 @@ func childDrain(args []string, in *bufio.Scanner, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	watch := db.NewWatch()
+	watch := db.NewWatch("another")
 	if _, err := drainOnce(ctx, db, watch, h.ID, batch, out); err != nil {
 		return err
 	}
@@ -110,8 +110,11 @@ func childDrain(args []string, in *bufio.Scanner, out io.Writer) error {
 			break
 		}
 	}
+	if err := errors.Join(h.Close(), db.Close()); err != nil {
+		return err
+	}
 	fmt.Fprintln(out, "drained")
-	return errors.Join(h.Close(), db.Close())
+	return nil
 }
 
 func drainOnce(ctx context.Context, db *DB, watch *Watch, holder string, batch int, out io.Writer) (left bool, err error) {

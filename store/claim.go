@@ -27,6 +27,7 @@ type ClaimRequest struct {
 	Limit  int           // at most this many
 	Lease  time.Duration // counted from before the claim, whole milliseconds
 	Holder string
+	Token  string      // of the claim; "" makes a new one
 	Void   []VoidLease // to be freed first, in the same transaction
 }
 
@@ -45,17 +46,12 @@ type Claim struct {
 // from before the claim, so the holder gives up before anybody else may take over.
 func (db *DB) Claim(ctx context.Context, r ClaimRequest) (Claim, error) {
 	until := time.Now().Add(r.Lease)
-	token := newToken()
-	var stale []int64
-	if !withAtomicClaim {
-		var err error
-		if stale, err = db.lookWithoutClaiming(ctx, r.Limit); err != nil {
-			return Claim{}, err
-		}
+	if r.Token == "" {
+		r.Token = NewToken()
 	}
 	var c Claim
 	err := db.Update(ctx, func(tx *Tx) (err error) {
-		c, err = tx.claim(r, token, stale)
+		c, err = tx.claim(r)
 		return err
 	})
 	if err != nil {
@@ -65,17 +61,8 @@ func (db *DB) Claim(ctx context.Context, r ClaimRequest) (Claim, error) {
 	return c, nil
 }
 
-// lookWithoutClaiming is the two-step claim that the relays proof shows to be wrong.
-func (db *DB) lookWithoutClaiming(ctx context.Context, limit int) (ids []int64, err error) {
-	err = db.View(ctx, func(tx *Tx) error {
-		ids, err = tx.due(limit)
-		return err
-	})
-	return ids, err
-}
-
-func (tx *Tx) claim(r ClaimRequest, token string, stale []int64) (Claim, error) {
-	c := Claim{Token: token}
+func (tx *Tx) claim(r ClaimRequest) (Claim, error) {
+	c := Claim{Token: r.Token}
 	if err := tx.notePass(r.Holder, os.Getpid()); err != nil {
 		return c, err
 	}
@@ -91,16 +78,11 @@ func (tx *Tx) claim(r ClaimRequest, token string, stale []int64) (Claim, error) 
 	if c.Paused, err = tx.Paused(); err != nil || c.Paused {
 		return c, err
 	}
-	ids := stale
-	if withAtomicClaim {
-		if ids, err = tx.due(r.Limit); err != nil {
-			return c, err
-		}
+	ids, err := tx.due(r.Limit)
+	if err != nil || len(ids) == 0 {
+		return c, err
 	}
-	if len(ids) == 0 {
-		return c, nil
-	}
-	c.Tickets, err = tx.mark(ids, token, r)
+	c.Tickets, err = tx.mark(ids, r)
 	return c, err
 }
 
@@ -213,14 +195,13 @@ func cut(heads []head, limit int) []int64 {
 	return ids
 }
 
-// Marks what was found in the same transaction; the status in the WHERE is the guard all the same.
+// Marks what was found in the same transaction; the status in the WHERE is the guard all the same. It is
+// written so that no partial index fits: the ids alone are the way to the rows.
 const sqlMark = `UPDATE outbox SET status = 'processing', attempts = attempts + 1, claim_token = $2, lease_holder = $3, lease_ms = $4,
 	claimed_at = $5, claimed_seq = $6
-	WHERE id IN (SELECT value FROM json_each($1))`
+	WHERE id IN (SELECT value FROM json_each($1)) AND status || '' = 'pending' RETURNING ` + ticketColumns
 
-const sqlMarkGuard = ` AND status = 'pending'`
-
-func (tx *Tx) mark(ids []int64, token string, r ClaimRequest) ([]Ticket, error) {
+func (tx *Tx) mark(ids []int64, r ClaimRequest) ([]Ticket, error) {
 	list, err := json.Marshal(ids)
 	if err != nil {
 		return nil, err
@@ -229,12 +210,8 @@ func (tx *Tx) mark(ids []int64, token string, r ClaimRequest) ([]Ticket, error) 
 	if err != nil {
 		return nil, err
 	}
-	text := sqlMark
-	if withAtomicClaim {
-		text += sqlMarkGuard
-	}
-	tickets, err := collect(tx, text+` RETURNING `+ticketColumns,
-		[]any{string(list), token, r.Holder, max(1, r.Lease.Milliseconds()), tx.now, seq}, scanTicket)
+	tickets, err := collect(tx, sqlMark,
+		[]any{string(list), r.Token, r.Holder, max(1, r.Lease.Milliseconds()), tx.now, seq}, scanTicket)
 	if err != nil {
 		return nil, err
 	}

@@ -179,7 +179,7 @@ func TestReclaimChangesOnlyWhatItLookedAt(t *testing.T) {
 		}
 		defer db.Close()
 		finished, taken := put(t, db, TicketIssueRefund, 1)[0], put(t, db, TicketIssueRefund, 1)[0]
-		watch := db.NewWatch()
+		watch := db.NewWatch("another")
 		one := claim(t, db, ClaimRequest{Limit: 1, Holder: "one"})
 		two := claim(t, db, ClaimRequest{Limit: 1, Holder: "two"})
 		look, err := watch.Void(t.Context())
@@ -210,7 +210,7 @@ func TestUnmarkedTicketsAreNotHandedOut(t *testing.T) {
 	c := claim(t, db, ClaimRequest{Limit: 1})
 	before := ticket(t, db, ids[0])
 	update(t, db, func(tx *Tx) error {
-		got, err := tx.mark([]int64{ids[2], ids[0], ids[1], 999}, "late", ClaimRequest{Holder: "late", Lease: time.Minute})
+		got, err := tx.mark([]int64{ids[2], ids[0], ids[1], 999}, ClaimRequest{Token: "late", Holder: "late", Lease: time.Minute})
 		wantIDs(t, "marked", got, ids[1], ids[2])
 		return err
 	})

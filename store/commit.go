@@ -134,7 +134,7 @@ func (db *DB) commitGroup(group []*member) {
 		return
 	}
 	err := db.commit(tx)
-	db.health.commit(err, tx.used)
+	db.health.commit(err, tx.wrote)
 	if err == nil && tx.wake {
 		db.signal()
 	}
@@ -143,6 +143,11 @@ func (db *DB) commitGroup(group []*member) {
 
 func (db *DB) begin(tx *Tx) error {
 	_, err := tx.exec(sqlBeginWrite)
+	if err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, ErrFull) {
+		db.rollback(tx) // perhaps an earlier rollback failed and its transaction is still open
+		tx.err = nil
+		_, err = tx.exec(sqlBeginWrite)
+	}
 	if err != nil {
 		return fmt.Errorf("begin to write: %w", err)
 	}
@@ -212,7 +217,7 @@ func (h *health) commit(err error, wrote bool) {
 
 // member notes a member's error only where it is the disk's fault, not the caller's.
 func (h *health) member(err error) {
-	if errors.Is(err, ErrFull) || code(err) == sqliteIOError {
+	if errors.Is(err, ErrFull) || IsDiskFault(err) {
 		h.last.Store(&err)
 	}
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -55,21 +54,11 @@ func whyClosed(ctx context.Context, path string, cause error) ([]Check, error) {
 		return nil, cause // no such file, not a file, or on a network filesystem
 	}
 	check := []Check{{Name: "open", Level: LevelWrong, Answer: cause.Error(), Detail: "if it was a file of comanda, restore it from a backup"}}
-	db, err := sql.Open(driverName, probeDSN(full, true))
-	if err != nil {
+	m, err := readMark(ctx, probeDSN(full, true))
+	if err == nil && m.check(full) != nil {
 		return nil, cause
 	}
-	defer db.Close()
-	var app, version int
-	err = db.QueryRowContext(ctx, `SELECT a.application_id, v.user_version FROM pragma_application_id AS a, pragma_user_version AS v`).Scan(&app, &version)
-	steps, stepsErr := schema.Steps()
-	switch {
-	case err != nil: // its header or its schema can't be read at all
-		return check, nil
-	case stepsErr != nil || app != schema.ApplicationID || version > len(steps):
-		return nil, cause
-	}
-	return check, nil
+	return check, nil // ours, or its header can't be read at all
 }
 
 // Doctor looks at the file, the disk under it, the clock, the leases and the invariants. It takes no
@@ -136,7 +125,11 @@ func (db *DB) lookAtPragmas(ctx context.Context) []Check {
 	}
 	for _, p := range wantPragmas("FULL") { // as the writer of this process has them, like every other's
 		c := Check{Name: "pragma " + p.name, SQL: "PRAGMA " + p.name, Level: LevelOK}
-		got, err := readPragma(context.WithoutCancel(ctx), db.writer.sql, p.name)
+		var got string
+		err := db.Update(ctx, func(tx *Tx) error { // the writer's connection has one user
+			_, err := tx.find("PRAGMA "+p.name, nil, &got)
+			return err
+		})
 		if err != nil {
 			c.Level, c.Answer = LevelWrong, err.Error()
 		} else {

@@ -13,9 +13,11 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// What a disk must offer.
+// LeastFree is how many bytes the disk must have free; less is wrong, and a server is not ready.
+const LeastFree = 16 << 20
+
+// What a disk must offer beside.
 const (
-	leastFree   = 16 << 20              // bytes; less is wrong
 	fewFree     = 5                     // percent; less is a warning
 	fastestSync = 20 * time.Microsecond // no disk writes faster: what says so keeps it in memory
 	largestWAL  = 128 << 20             // bytes; more means that somebody reads without an end
@@ -40,7 +42,7 @@ func (db *DB) lookAtSpace() []Check {
 func judgeSpace(free, total uint64) Check {
 	c := Check{Name: "disk space", Level: LevelOK, Answer: fmt.Sprintf("%d MiB free of %d MiB", free>>20, total>>20)}
 	switch {
-	case free < leastFree:
+	case free < LeastFree:
 		c.Level, c.Detail = LevelWrong, "there is no room to take orders: free some space"
 	case free < total/100*fewFree:
 		c.Level, c.Detail = LevelWarning, fmt.Sprintf("less than %d %% are free: make room before it is full", fewFree)

@@ -135,7 +135,7 @@ func TestDoctorSeesALivingHolderAndLetsItBe(t *testing.T) {
 	if c := doctored(t, db)["lease "+claim.Token]; c.Level != LevelOK || !strings.Contains(c.Answer, "alive") {
 		t.Errorf("a living holder: %+v", c)
 	}
-	if void, err := db.NewWatch().Void(t.Context()); err != nil || len(void) != 0 {
+	if void, err := db.NewWatch("another").Void(t.Context()); err != nil || len(void) != 0 {
 		t.Errorf("after the doctor %d leases are void: %v", len(void), err)
 	}
 	if err := h.Close(); err != nil {
@@ -162,7 +162,7 @@ func TestDoctorSeesADeadLeaseAndRemovesNothing(t *testing.T) {
 	if _, err := os.Stat(lock); err != nil {
 		t.Errorf("the doctor removed a lock file: %v", err)
 	}
-	void, err := db.NewWatch().Void(t.Context())
+	void, err := db.NewWatch("another").Void(t.Context())
 	if err != nil || len(void) != 1 || !void[0].Dead {
 		t.Errorf("after the doctor a relay finds %+v: %v", void, err)
 	}

@@ -31,8 +31,6 @@ type refusal struct{ sentence string }
 func (r refusal) Error() string        { return r.sentence }
 func (r refusal) Is(target error) bool { return target == ErrRefused }
 
-const sqliteIOError = sqlitelib.SQLITE_IOERR
-
 func refuse(format string, args ...any) error { return refusal{fmt.Sprintf(format, args...)} }
 
 // code returns the primary SQLite result code of err, or 0. Extended codes (517 is BUSY_SNAPSHOT)

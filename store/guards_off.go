@@ -15,7 +15,6 @@ var (
 	withFence       = has("fence")
 	withLedgerCheck = has("ledger-check")
 	withOneDecision = has("one-decision")
-	withAtomicClaim = has("atomic-claim")
 )
 
 func has(guard string) bool {

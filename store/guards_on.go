@@ -10,7 +10,6 @@ const (
 	withFence       = true // settling names the claim's token
 	withLedgerCheck = true // an effect only if its ledger row was new
 	withOneDecision = true // event, decision and tickets in one transaction
-	withAtomicClaim = true // the claim reads and marks in one write transaction
 )
 
 func mutateSchema(text string) string { return text }

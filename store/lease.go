@@ -63,7 +63,7 @@ func (db *DB) NewHolder(ctx context.Context, workers int) (*Holder, error) {
 // lock or remove the file between its making and its locking: then another name is tried.
 func (db *DB) lockNew() (*Holder, error) {
 	for {
-		id := newToken()
+		id := NewToken()
 		h := &Holder{ID: id, path: db.lockPath(id)}
 		h.lock = flock.New(h.path, flock.SetPermissions(0o600))
 		ok, err := h.lock.TryLock()
@@ -86,7 +86,8 @@ func sameFile(lock *flock.Flock, path string) bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-func newToken() string {
+// NewToken returns a fresh random token, 16 hex digits.
+func NewToken() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
 	return fmt.Sprintf("%x", b)
@@ -153,13 +154,33 @@ type VoidLease struct {
 // Watch tells which leases are void. No wall clock takes part: a holder's death is told by its lock,
 // and lateness by this process having itself seen the same token for the lease's whole length.
 type Watch struct {
-	db   *DB
-	mu   sync.Mutex
-	seen map[string]time.Time // token → when this process first saw it, on the monotonic clock
+	db    *DB
+	mine  string // the holder that this process is
+	mu    sync.Mutex
+	inUse map[string]bool      // tokens of claims that this process has in hand
+	seen  map[string]time.Time // token → when this process first saw it, on the monotonic clock
 }
 
-// NewWatch begins to watch the file's leases.
-func (db *DB) NewWatch() *Watch { return &Watch{db: db, seen: map[string]time.Time{}} }
+// NewWatch begins to watch the file's leases for the process that is holder.
+func (db *DB) NewWatch(holder string) *Watch {
+	return &Watch{db: db, mine: holder, inUse: map[string]bool{}, seen: map[string]time.Time{}}
+}
+
+// Take notes that this process has, or is about to have, a claim in hand; Drop that it has not any more.
+// A claim in this process's name that it does not have in hand is void at once: its pass panicked, or
+// its commit was unsure.
+func (w *Watch) Take(token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.inUse[token] = true
+}
+
+// Drop is the end of what Take began.
+func (w *Watch) Drop(token string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.inUse, token)
+}
 
 // For every pass of a relay; the partial index holds only what is claimed.
 const sqlLeases = `SELECT claim_token, lease_holder, max(lease_ms) FROM outbox WHERE status = 'processing' GROUP BY claim_token, lease_holder`
@@ -196,6 +217,10 @@ func (w *Watch) Void(ctx context.Context) ([]VoidLease, error) {
 			first = now
 		}
 		current[l.token] = first
+		if l.holder == w.mine && !w.inUse[l.token] {
+			void = append(void, VoidLease{Token: l.token, Holder: l.holder})
+			continue
+		}
 		switch lock := w.db.takeIfDead(l.holder, dead, alive); {
 		case lock != nil || dead[l.holder] != nil || !alive[l.holder]:
 			void = append(void, VoidLease{Token: l.token, Holder: l.holder, Dead: true, Begun: begunIn(w.db.lockPath(l.holder)), lock: lock})

@@ -48,7 +48,7 @@ func TestDeadHolderFreedAtOnce(t *testing.T) {
 	db := open(t, path, Options{})
 	ids := put(t, db, TicketIssueRefund, 3)
 	c, token, holder := holding(t, path, time.Hour)
-	watch := db.NewWatch()
+	watch := db.NewWatch("another")
 	if v := lookForVoid(t, watch); len(v) != 0 {
 		t.Fatalf("a living holder's lease is void: %+v", v)
 	}
@@ -57,7 +57,7 @@ func TestDeadHolderFreedAtOnce(t *testing.T) {
 	if len(v) != 1 || v[0].Token != token || v[0].Holder != holder || !v[0].Dead || !slices.Equal(v[0].Begun, ids[:1]) {
 		t.Fatalf("void are %+v, want %s of %s with ticket %d begun", v, token, holder, ids[0])
 	}
-	if other := lookForVoid(t, db.NewWatch()); len(other) != 0 {
+	if other := lookForVoid(t, db.NewWatch("another")); len(other) != 0 {
 		t.Errorf("two watchers take the same dead holder: %+v", other)
 	}
 	got := takeOver(t, db, watch, v)
@@ -85,7 +85,7 @@ func TestStoppedHolderFreedAfterItsLease(t *testing.T) {
 	ids := put(t, db, TicketIssueRefund, 2)
 	c, token, holder := holding(t, path, lease)
 	c.signal(syscall.SIGSTOP)
-	watch := db.NewWatch()
+	watch := db.NewWatch("another")
 	began := time.Now()
 	var v []VoidLease
 	waitFor(t, "the lease to end", func() bool { v = lookForVoid(t, watch); return len(v) > 0 })
@@ -180,7 +180,7 @@ func TestLeaseIsWatchedForItsWholeLength(t *testing.T) {
 			t.Fatal(err)
 		}
 		put(t, db, TicketIssueRefund, 1)
-		watch := db.NewWatch()
+		watch := db.NewWatch("another")
 		c := claim(t, db, ClaimRequest{Holder: h.ID, Lease: time.Minute})
 		<-time.After(time.Hour) // nobody watched
 		for _, step := range []struct{ after, step time.Duration }{
@@ -223,7 +223,7 @@ func TestStrangeHolders(t *testing.T) {
 			_, err := tx.exec(`UPDATE outbox SET status = 'processing', claim_token = 'by hand', lease_holder = $1, lease_ms = 9999999 WHERE id = $2`, holder, id)
 			return err
 		})
-		watch := db.NewWatch()
+		watch := db.NewWatch("another")
 		v := lookForVoid(t, watch)
 		if len(v) != 1 || !v[0].Dead || len(v[0].Begun) != 0 {
 			t.Errorf("holder %.20q: void are %+v", holder, v)

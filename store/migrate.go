@@ -75,13 +75,16 @@ func checkMark(path string, app, version int) error {
 
 // migrate applies the steps that the file does not have yet. Each runs in its own BEGIN IMMEDIATE,
 // inside which the version is read, so that of several processes exactly one applies it.
-func migrate(ctx context.Context, conn *sql.Conn, now func() time.Time) error {
+func migrate(ctx context.Context, conn *sql.Conn, now func() time.Time, may bool) error {
 	steps, err := schema.Steps()
 	if err != nil {
 		return err
 	}
 	if current, err := upToDate(ctx, conn, steps); err != nil || current {
 		return err
+	}
+	if !may {
+		return refuse("the file was made by an older comanda: start `comanda serve` once, which brings it up to date")
 	}
 	for _, step := range steps {
 		if err := migrateStep(ctx, conn, step, now().UnixMilli()); err != nil {
@@ -110,9 +113,10 @@ func migrateStep(ctx context.Context, conn *sql.Conn, step schema.Step, now int6
 	if _, err := conn.ExecContext(ctx, sqlBeginWrite); err != nil {
 		return err
 	}
+	ctx = context.WithoutCancel(ctx) // an interrupted statement would undo the others
 	defer func() {
 		if err != nil {
-			_, _ = conn.ExecContext(context.WithoutCancel(ctx), sqlRollback)
+			_, _ = conn.ExecContext(ctx, sqlRollback)
 		}
 	}()
 	version, err := currentVersion(ctx, conn)

@@ -28,7 +28,8 @@ type Options struct {
 	Synchronous string
 	// Now is the wall clock; nil means time.Now.
 	Now func() time.Time
-	// MustExist refuses to make a new file.
+	// MustExist refuses to make a new file, or to bring an older one up to date: what only looks at a
+	// file leaves it as it is.
 	MustExist bool
 }
 
@@ -128,13 +129,23 @@ func resolve(path string, mustExist bool) (string, error) {
 	default:
 		return "", refuse("%s can't be reached: %v", abs, err)
 	}
-	if st, err := os.Stat(abs); err == nil && !st.Mode().IsRegular() {
+	st, err := os.Stat(abs)
+	switch {
+	case err == nil && !st.Mode().IsRegular():
 		return "", refuse("%s is not a regular file: give --db the path of a file", abs)
+	case err == nil && mustExist && empty(st, abs):
+		return "", refuse("the file %s is empty: start `comanda serve` once or give --db another path", abs)
 	}
 	if name := networkFilesystem(filepath.Dir(abs)); name != "" {
 		return "", refuse("%s lies on a network filesystem (%s), where SQLite's locks can't be trusted: put the file on a local disk", abs, name)
 	}
 	return abs, nil
+}
+
+// empty reports whether there is nothing in a file, nor in the -wal beside it.
+func empty(st os.FileInfo, path string) bool {
+	wal, err := os.Stat(path + "-wal")
+	return st.Size() == 0 && (err != nil || wal.Size() == 0)
 }
 
 // connect opens the writer, brings the schema up to date, and opens the readers.
@@ -153,7 +164,7 @@ func (db *DB) connect(ctx context.Context) error {
 		return db.openError(err)
 	}
 	db.writer = w
-	if err := migrate(ctx, w.sql, db.opt.Now); err != nil {
+	if err := migrate(ctx, w.sql, db.opt.Now, !db.opt.MustExist); err != nil {
 		return fmt.Errorf("bring %s up to date: %w", db.path, translate(err))
 	}
 	if err := checkPragmas(ctx, w.sql, wantPragmas(db.opt.Synchronous)); err != nil {
@@ -163,6 +174,9 @@ func (db *DB) connect(ctx context.Context) error {
 		r, err := db.openConn(ctx, readerDSN(db.path, db.opt.BusyTimeout))
 		if err != nil {
 			return db.openError(err)
+		}
+		if err := checkPragmas(ctx, r.sql, []pragma{{"query_only", "1"}, {"journal_mode", "wal"}}); err != nil {
+			return err
 		}
 		db.readers <- r
 	}

@@ -274,12 +274,14 @@ func TestClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, db, TicketIssueRefund, 1)
-	ends := make(chan error)
-	for range 8 { // from whatever goroutine, once or more often
-		go func() { ends <- db.Close() }()
+	const n = 64
+	ends, gate := make(chan error), make(chan struct{})
+	for range n { // from whatever goroutine, once or more often
+		go func() { <-gate; ends <- db.Close() }()
 	}
+	close(gate)
 	closed := 0
-	for range 8 {
+	for range n {
 		switch err := <-ends; {
 		case err == nil:
 			closed++
@@ -288,7 +290,7 @@ func TestClose(t *testing.T) {
 		}
 	}
 	if closed != 1 {
-		t.Errorf("%d of 8 calls closed the file, want 1", closed)
+		t.Errorf("%d of %d calls closed the file, want 1", closed, n)
 	}
 	if err := db.Update(t.Context(), func(*Tx) error { return nil }); !errors.Is(err, ErrClosed) {
 		t.Errorf("Update after Close: %v", err)

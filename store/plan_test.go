@@ -13,7 +13,7 @@ var plans = []struct{ name, text, want string }{
 	{"new heads", sqlNew, "SEARCH outbox USING INDEX outbox_pending (effect_type=? AND due_at=?)"}, // in id order, without sorting
 	{"delayed heads", sqlDelayed, "MERGE (UNION ALL) | LEFT | SEARCH outbox USING INDEX outbox_pending (effect_type=? AND due_at>? AND due_at<?) | USE TEMP B-TREE FOR ORDER BY | " +
 		"RIGHT | SEARCH outbox USING INDEX outbox_pending (effect_type=? AND due_at>?) | USE TEMP B-TREE FOR ORDER BY"},
-	{"mark", sqlMark + sqlMarkGuard + ` RETURNING ` + ticketColumns, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?) | LIST SUBQUERY 1 | SCAN json_each VIRTUAL TABLE INDEX 1:"},
+	{"mark", sqlMark, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?) | LIST SUBQUERY 1 | SCAN json_each VIRTUAL TABLE INDEX 1:"},
 	{"leases", sqlLeases, "SCAN outbox USING INDEX outbox_processing | USE TEMP B-TREE FOR GROUP BY"},
 	{"charge", sqlCharge, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
 	{"free", sqlFree, "SEARCH outbox USING INDEX outbox_processing (claim_token=?)"},

@@ -111,6 +111,5 @@ func (tx *Tx) Release(token string, ids []int64) (int, error) {
 		return 0, err
 	}
 	n, err := tx.exec(sqlRelease, string(list), token)
-	tx.wake = tx.wake || n > 0
 	return int(n), err
 }

@@ -38,14 +38,15 @@ func (c *conn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
 // Tx is one transaction. After a statement has failed every further one returns that same error:
 // SQLite may have rolled everything back, and what came after would be committed alone.
 type Tx struct {
-	conn *conn
-	ctx  context.Context // the transaction's own, never a caller's: an interrupted statement undoes the others
-	now  int64
-	err  error
-	next int64 // the last place in the sequence that was handed out
-	read bool  // next was read from the file
-	used bool  // next must be written back
-	wake bool  // a ticket became due
+	conn  *conn
+	ctx   context.Context // the transaction's own, never a caller's: an interrupted statement undoes the others
+	now   int64
+	err   error
+	next  int64 // the last place in the sequence that was handed out
+	read  bool  // next was read from the file
+	used  bool  // next must be written back
+	wrote bool  // a statement changed a row: the commit is a sync
+	wake  bool  // a ticket became due
 }
 
 // Now is the transaction's one moment in Unix milliseconds.
@@ -65,6 +66,7 @@ func (tx *Tx) exec(text string, args ...any) (int64, error) {
 	if err != nil {
 		return 0, tx.fail(err)
 	}
+	tx.wrote = tx.wrote || n > 0
 	return n, nil
 }
 

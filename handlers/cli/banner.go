@@ -35,7 +35,7 @@ func Banner(w io.Writer, b BannerInfo) {
     curl -sS %[1]s/webhooks/orders -H 'Content-Type: application/json' -d '%[4]s'
     curl -sS %[1]s/api/orders/ORD-2041
 
-  stop: Ctrl-C. Start afresh: stop, then rm %[5]s*
+  stop: Ctrl-C. Start afresh: stop, then rm -f %[5]s %[5]s-wal %[5]s-shm
 
 `, b.URL, b.File, strings.Join(modes, ", "), bannerOrder, shellQuote(b.File))
 }

@@ -48,7 +48,7 @@ CREATE TABLE outbox (
   CONSTRAINT outbox_processing_has_holder CHECK ((status = 'processing') = (lease_holder IS NOT NULL)),
   CONSTRAINT outbox_processing_has_lease  CHECK ((status = 'processing') = (lease_ms IS NOT NULL)),
   CONSTRAINT outbox_token_not_empty       CHECK (claim_token IS NULL OR claim_token <> ''),
-  CONSTRAINT outbox_lease_positive        CHECK (lease_ms IS NULL OR lease_ms > 0),
+  CONSTRAINT outbox_lease_positive        CHECK (lease_ms IS NULL OR lease_ms BETWEEN 1 AND 86400000),
   CONSTRAINT outbox_ended_has_time        CHECK ((status IN ('done', 'dead', 'discarded')) = (processed_at IS NOT NULL))
 ) STRICT;
 -- What a claim reads: the heads of each effect type, due ones first; done tickets are not in it.
@@ -166,6 +166,8 @@ CREATE TABLE operator_log (
   seq      INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TRIGGER operator_log_no_update BEFORE UPDATE ON operator_log
+BEGIN SELECT RAISE(ABORT, 'operator_log is append-only'); END;
+CREATE TRIGGER operator_log_no_replace BEFORE INSERT ON operator_log WHEN EXISTS (SELECT 1 FROM operator_log WHERE id = NEW.id)
 BEGIN SELECT RAISE(ABORT, 'operator_log is append-only'); END;
 CREATE TRIGGER operator_log_no_delete BEFORE DELETE ON operator_log
 BEGIN SELECT RAISE(ABORT, 'operator_log is append-only'); END;
