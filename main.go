@@ -41,7 +41,7 @@ func effectsByTicket() map[string]relay.Effect {
 func main() { os.Exit(run()) }
 
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	context.AfterFunc(ctx, stop) // from then on a second signal leaves at once
 	app := program{stdout: os.Stdout, stderr: os.Stderr, terminal: isatty.IsTerminal(os.Stderr.Fd())}
@@ -176,7 +176,7 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	base := "http://" + listener.Addr().String()
 	a.log.Info("listening", "url", base, "db", a.db.Path())
 	if p.terminal {
-		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: targetModes()})
+		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: targetModes(), Throwaway: opened != nil})
 	}
 	err = p.serveHTTP(ctx, h.HTTPServer(), listener, base, opened)
 	cancel()
@@ -238,6 +238,9 @@ func (p program) serveHTTP(ctx context.Context, srv *http.Server, l net.Listener
 		return fmt.Errorf("serve HTTP: %w", err)
 	case <-ctx.Done():
 	}
+	if p.terminal {
+		fmt.Fprintln(p.stderr, "comanda: stopping; Ctrl-C again leaves at once")
+	}
 	grace, cancel := context.WithTimeout(context.Background(), stopWithin-time.Second)
 	defer cancel()
 	if err := srv.Shutdown(grace); err != nil { // a client that is too slow: being stopped is not failing
@@ -288,7 +291,7 @@ func (p program) sayWhatWaits(db *store.DB) {
 		return err
 	})
 	if err == nil {
-		fmt.Fprintf(p.stderr, "comanda: stopped; %d tickets wait for the next start, nothing is lost\n", counts.Waiting())
+		fmt.Fprintf(p.stderr, "comanda: tickets that wait for the next start: %d; nothing is lost\n", counts.Waiting())
 	}
 }
 
@@ -321,7 +324,7 @@ func (p program) demo(ctx context.Context, c cli.DemoConfig) (err error) {
 		if err := e2e.Sample(ctx, base); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "demo: 3 sample orders are in (one sent twice); look at %s/api/orders/ORD-2041\n", base)
+		fmt.Fprintf(p.stdout, "demo: 3 sample orders are in (one sent twice); look at %s/api/orders/ORD-3041\n", base)
 		return nil
 	})
 }
@@ -332,7 +335,27 @@ func (p program) prove(ctx context.Context, c cli.ProveConfig) error {
 	if err != nil {
 		return fmt.Errorf("find this program's own file: %w", err)
 	}
+	dir, err := absolute(c.Dir)
+	if err != nil {
+		return err
+	}
+	keep, err := absolute(c.Keep)
+	if err != nil {
+		return err
+	}
 	return e2e.Prove(ctx, e2e.Config{
-		Exe: exe, Names: c.Names, All: c.All, Dir: c.Dir, Keep: c.Keep, JSON: c.JSON, Stdout: p.stdout,
+		Exe: exe, Names: c.Names, All: c.All, Dir: dir, Keep: keep, JSON: c.JSON, Stdout: p.stdout,
 	})
+}
+
+// absolute makes a path that the proofs' children, in other directories, understand; "" stays "".
+func absolute(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("make %s absolute: %w", path, err)
+	}
+	return full, nil
 }

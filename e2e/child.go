@@ -62,10 +62,11 @@ func (c command) start() (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
-	defer w.Close()
 	cmd := exec.Command(c.exe, c.args...)
 	cmd.Dir, cmd.Env, cmd.Stderr, cmd.SysProcAttr = c.dir, append(scrubbed(), c.env...), w, procAttr()
-	if err := cmd.Start(); err != nil {
+	err = cmd.Start()
+	w.Close() // the child has its own; with ours open the log would never end
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", c.name, err), r.Close())
 	}
 	ch := &child{

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net"
@@ -119,18 +120,64 @@ func codeOrNone(s string) string {
 	return "`" + s + "`"
 }
 
-// exampleEffect is the effect in effects/adding_test.go, without its test.
+// exampleEffect is the effect that the README shows how to add.
 func exampleEffect(t *testing.T) string {
 	t.Helper()
-	src, err := os.ReadFile("../effects/adding_test.go")
+	src, err := os.ReadFile("../effects/testdata/send_receipt.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, _, ok := strings.Cut(string(src), "// The README shows")
-	if !ok {
-		t.Fatal("effects/adding_test.go lost its marker")
+	return string(src)
+}
+
+// The example, put where the README says with its line in main's map, builds, and its test passes.
+func TestReadmeEffectCanBeAdded(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return strings.TrimRight(strings.Replace(text, "\t\"testing\"\n", "", 1), "\n") + "\n"
+	main, err := os.ReadFile(filepath.Join(root, "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line = "\t\t\"send_receipt\": effects.SendReceipt{},\n"
+	at := "\t\tstore.TicketInventorySync: effects.InventorySync{},\n"
+	if !strings.Contains(string(main), at) {
+		t.Fatal("main's map of effects looks otherwise")
+	}
+	dir := t.TempDir()
+	changed := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(changed, []byte(strings.Replace(string(main), at, at+line, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {
+		filepath.Join(root, "main.go"):                         changed,
+		filepath.Join(root, "effects", "send_receipt.go"):      filepath.Join(root, "effects", "testdata", "send_receipt.go"),
+		filepath.Join(root, "effects", "send_receipt_test.go"): filepath.Join(root, "effects", "testdata", "send_receipt_test.go"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	goTool(t, root, "test", "-overlay", file, "-run", "TestSendReceipt", "-v", "./effects")
+	exe := filepath.Join(dir, "comanda")
+	goTool(t, root, "build", "-overlay", file, "-o", exe, ".")
+	out, err := exec.Command(exe, "graph").Output()
+	if err != nil || !strings.Contains(string(out), "send-receipt [E]") {
+		t.Errorf("the added effect does not stand in the graph: %v\n%s", err, out)
+	}
+}
+
+func goTool(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil || args[0] == "test" && !strings.Contains(string(out), "--- PASS") {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
 }
 
 var consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```\n")

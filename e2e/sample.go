@@ -19,10 +19,10 @@ func Sample(ctx context.Context, base string) error {
 		}
 	}
 	orders := []string{
-		`{"event_id":"EVT-2040","order_id":"ORD-2040","customer_id":"CUS-8","amount":1180.50,"currency":"MXN","line_items":[{"sku":"CF-ARA-500","quantity":4},{"sku":"TE-CHM-100","quantity":10},{"sku":"CF-DEC-250","quantity":2}]}`,
-		`{"event_id":"EVT-2041","order_id":"ORD-2041","customer_id":"CUS-7","amount":2154.00,"currency":"MXN","line_items":[{"sku":"CF-ARA-500","quantity":12}]}`,
-		`{"event_id":"EVT-2042","order_id":"ORD-2042","customer_id":"CUS-9","amount":860.00,"currency":"MXN","line_items":[{"sku":"CF-ARA-500","quantity":2},{"sku":"CF-ARA-500","quantity":1}]}`,
-		`{"event_id":"EVT-2041","order_id":"ORD-2041","customer_id":"CUS-7","amount":2154.00,"currency":"MXN","line_items":[{"sku":"CF-ARA-500","quantity":12}]}`,
+		`{"event_id":"EVT-3040","order_id":"ORD-3040","customer_id":"CUS-8","amount":1180.50,"currency":"MXN","line_items":[{"sku":"CF-ARA-500","quantity":4},{"sku":"TE-CHM-100","quantity":10},{"sku":"CF-DEC-250","quantity":2}]}`,
+		`{"event_id":"EVT-3041","order_id":"ORD-3041","customer_id":"CUS-7","amount":2154.00,"currency":"MXN","line_items":[{"sku":"CF-ARA-500","quantity":12}]}`,
+		`{"event_id":"EVT-3042","order_id":"ORD-3042","customer_id":"CUS-9","amount":860.00,"currency":"MXN","line_items":[{"sku":"CF-ARA-500","quantity":2},{"sku":"CF-ARA-500","quantity":1}]}`,
+		`{"event_id":"EVT-3041","order_id":"ORD-3041","customer_id":"CUS-7","amount":2154.00,"currency":"MXN","line_items":[{"sku":"CF-ARA-500","quantity":12}]}`,
 	}
 	for _, order := range orders {
 		if err := send(ctx, http.MethodPost, base+"/webhooks/orders", order); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,10 +32,17 @@ type list struct {
 	limit  int
 }
 
-func readList(c echo.Context) (list, error) {
+// readList reads cursor, limit and the filters that the list knows. A name that it does not know is an
+// error: a filter that is ignored would show everybody's rows.
+func readList(c echo.Context, filters ...string) (list, error) {
 	values, err := url.ParseQuery(c.Request().URL.RawQuery)
 	if err != nil {
 		return list{}, badRequest("the query string is not well formed")
+	}
+	for name := range values {
+		if name != "cursor" && name != "limit" && !slices.Contains(filters, name) {
+			return list{}, badRequest(fmt.Sprintf("there is no parameter %q here", name))
+		}
 	}
 	l := list{values: values, limit: defaultLimit}
 	if given := values.Get("limit"); given != "" {
@@ -105,7 +113,7 @@ func number(n int64) string { return strconv.FormatInt(n, 10) }
 // listOrders is GET /api/orders, newest decision first. With ?q= it is the orders whose id begins with
 // that text, by id.
 func (s *Server) listOrders(c echo.Context) error {
-	l, err := readList(c)
+	l, err := readList(c, "q")
 	if err != nil {
 		return err
 	}
@@ -130,7 +138,7 @@ func (s *Server) listOrders(c echo.Context) error {
 
 // listTickets is GET /api/tickets, newest first, with ?status=, ?effect_type= and ?order_id=.
 func (s *Server) listTickets(c echo.Context) error {
-	l, err := readList(c)
+	l, err := readList(c, "status", "effect_type", "order_id")
 	if err != nil {
 		return err
 	}

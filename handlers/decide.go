@@ -65,7 +65,7 @@ func row(o *order.Order, creditOK bool, d decision) *store.Order {
 		Priority:   priority,
 		CreditOK:   creditOK,
 		Decision:   d.name,
-		LineItems:  text(o.Lines),
+		LineItems:  store.JSON(text(o.Lines)),
 	}
 }
 
@@ -76,7 +76,7 @@ func standingOrder(r store.Order) *order.Order {
 	if a, err := order.ParseAmount(r.Amount, r.Currency); err == nil {
 		o.Amount = a
 	}
-	if json.Unmarshal([]byte(r.LineItems), &o.Lines) != nil {
+	if json.Unmarshal(r.LineItems, &o.Lines) != nil {
 		o.Lines = nil
 	}
 	return o

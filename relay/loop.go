@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,11 @@ func ParseSchedule(spec string) (s cron.Schedule, err error) {
 	}()
 	if s, err = cron.ParseStandard(spec); err != nil {
 		return nil, fmt.Errorf("schedule %q can't be read: %w", spec, err)
+	}
+	if every, ok := strings.CutPrefix(spec, "@every "); ok {
+		if d, err := time.ParseDuration(strings.TrimSpace(every)); err == nil && d <= 0 {
+			return nil, fmt.Errorf("schedule %q does not go forward", spec)
+		}
 	}
 	if s.Next(time.Now()).IsZero() {
 		return nil, fmt.Errorf("schedule %q never comes round", spec)

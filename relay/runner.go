@@ -178,9 +178,11 @@ func waitsForOthers(err error) bool {
 	return errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrUnknownOutcome)
 }
 
-// settleSome tries until the lease is over. A settlement that was committed after all finds its token
+// settleSome tries for a while if the file can't be written now; then the next pass takes the tickets up
+// again. A settlement that was committed after all finds its token
 // gone and changes nothing; it is told as lost, since nobody can say whose it was.
 func (r *Runner) settleSome(claim store.Claim, results []result, tally *Tally) error {
+	giveUp := time.Now().Add(settleFor)
 	passed := map[int64]bool{} // a commit may be tried again, the crash point counts tickets
 	for {
 		var settled []settlement
@@ -192,15 +194,18 @@ func (r *Runner) settleSome(claim store.Claim, results []result, tally *Tally) e
 			r.report(settled, tally)
 			return nil
 		}
-		if !waitsForOthers(err) || !time.Now().Add(settleAgain).Before(claim.Until) {
+		if !waitsForOthers(err) || time.Now().After(giveUp) || !time.Now().Before(claim.Until) {
 			return err
 		}
-		r.opt.Log.Warn("settling waits", "error", err)
 		time.Sleep(settleAgain)
 	}
 }
 
-const settleAgain = 200 * time.Millisecond
+// How often and how long a settlement is tried that the file does not take.
+const (
+	settleAgain = 200 * time.Millisecond
+	settleFor   = 2 * time.Second
+)
 
 // settlement is one ticket's end of a pass.
 type settlement struct {

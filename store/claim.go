@@ -97,6 +97,25 @@ const sqlFree = `UPDATE outbox SET status = 'pending', claim_token = NULL, lease
 const sqlParkCrashing = `UPDATE outbox SET status = 'review', claim_token = NULL, lease_holder = NULL, lease_ms = NULL, detail = $3, ended_seq = $4
 	WHERE status = 'processing' AND claim_token = $1 AND crashes >= $2`
 
+// What was claimed and not begun, or not ended as far as anybody can tell, leaves a line in the story.
+const sqlNoteInterrupted = `INSERT INTO attempts (ticket_id, claim_token, begun_at, ended_at, outcome, detail, seq, ended_seq)
+	SELECT id, claim_token, claimed_at, $2, 'interrupted', $3, $4, $4 FROM outbox
+	WHERE status = 'processing' AND claim_token = $1 AND claimed_at IS NOT NULL
+	AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.ticket_id = outbox.id AND a.claim_token = $1)`
+
+func (tx *Tx) noteInterrupted(v VoidLease) error {
+	seq, err := tx.seq()
+	if err != nil {
+		return err
+	}
+	why := "its relay did not settle it within the lease"
+	if v.Dead {
+		why = "its relay died before it was settled"
+	}
+	_, err = tx.exec(sqlNoteInterrupted, v.Token, tx.now, why, seq)
+	return err
+}
+
 // free makes the tickets of a void lease pending again. A ticket that was begun when its holder died
 // is charged with the crash; the others are not.
 func (tx *Tx) free(v VoidLease) (freed, parked int, err error) {
@@ -121,14 +140,12 @@ func (tx *Tx) free(v VoidLease) (freed, parked int, err error) {
 		}
 		parked += int(n)
 	}
+	if err := tx.noteInterrupted(v); err != nil {
+		return 0, 0, err
+	}
 	n, err := tx.exec(sqlFree, v.Token)
 	if err != nil {
 		return 0, 0, err
-	}
-	if n+int64(parked) > 0 {
-		if _, err := tx.seq(); err != nil {
-			return 0, 0, err
-		}
 	}
 	if v.Dead {
 		err = tx.forgetRelay(v.Holder)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"fmt"
 )
 
@@ -14,8 +15,26 @@ type Event struct {
 	// another order.
 	Digest  []byte `json:"-"`
 	Outcome string `json:"outcome"` // "decided" or "already_decided"
-	Differs Text   `json:"differs"` // JSON array of the fields that contradict the standing decision
+	Differs JSON   `json:"differs"` // JSON array of the fields that contradict the standing decision
 	Seq     int64  `json:"seq"`
+}
+
+// JSON is a JSON value as the file holds it. What another client put there and is no JSON is shown as a
+// string.
+type JSON []byte
+
+// MarshalJSON shows the value as it is.
+func (j JSON) MarshalJSON() ([]byte, error) {
+	if json.Valid(j) {
+		return j, nil
+	}
+	return json.Marshal(string(j))
+}
+
+// UnmarshalJSON takes the value as it is.
+func (j *JSON) UnmarshalJSON(b []byte) error {
+	*j = append(JSON{}, b...)
+	return nil
 }
 
 // Text is bytes that are shown as a JSON string.
@@ -42,7 +61,7 @@ type Order struct {
 	CreditOK   bool   `json:"credit_ok"`
 	Decision   string `json:"decision"` // "refund" or "inventory"
 	DecidedAt  int64  `json:"decided_at"`
-	LineItems  string `json:"line_items"` // JSON: [{"sku":…,"quantity":…}], one a SKU
+	LineItems  JSON   `json:"line_items"` // [{"sku":…,"quantity":…}], one a SKU
 	Seq        int64  `json:"seq"`
 }
 
@@ -83,7 +102,7 @@ const orderColumns = `order_id, event_id, customer_id, amount, currency, categor
 
 func scanOrder(scan func(...any) error, o *Order) error {
 	return scan(&o.OrderID, &o.EventID, &o.CustomerID, &o.Amount, &o.Currency, &o.Category, &o.Priority,
-		&o.CreditOK, &o.Decision, &o.DecidedAt, &o.LineItems, &o.Seq)
+		&o.CreditOK, &o.Decision, &o.DecidedAt, (*[]byte)(&o.LineItems), &o.Seq)
 }
 
 // For the director's second look-up, by primary key.
@@ -136,7 +155,7 @@ func (tx *Tx) insertEvent(e Event) error {
 	}
 	differs := e.Differs
 	if len(differs) == 0 {
-		differs = Text("[]")
+		differs = JSON("[]")
 	}
 	n, err := tx.exec(sqlInsertEvent, e.EventID, e.OrderID, []byte(e.Body), tx.now, e.Digest, e.Outcome, string(differs), seq)
 	return oneRow(n, err, "event", e.EventID)
@@ -151,7 +170,7 @@ func (tx *Tx) insertOrder(o Order) error {
 		return err
 	}
 	n, err := tx.exec(sqlInsertOrder, o.OrderID, o.EventID, o.CustomerID, o.Amount, o.Currency, o.Category, o.Priority,
-		o.CreditOK, o.Decision, tx.now, o.LineItems, seq)
+		o.CreditOK, o.Decision, tx.now, string(o.LineItems), seq)
 	return oneRow(n, err, "order", o.OrderID)
 }
 

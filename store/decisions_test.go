@@ -19,7 +19,7 @@ func decision(id string) Decision {
 	return Decision{
 		Event: Event{EventID: "EVT-" + id, OrderID: "ORD-" + id, Body: Text("{\"ñ\":\x00\xff}"), Digest: digest[:], Outcome: "decided"},
 		Order: &Order{OrderID: "ORD-" + id, EventID: "EVT-" + id, CustomerID: "CUS-7", Amount: "2154.00", Currency: "MXN", Category: "deposit",
-			Priority: "normal", Decision: "refund", LineItems: `[{"sku":"CF-ARA-500","quantity":12}]`},
+			Priority: "normal", Decision: "refund", LineItems: JSON(`[{"sku":"CF-ARA-500","quantity":12}]`)},
 		Tickets: []NewTicket{{OrderID: "ORD-" + id, EffectType: TicketIssueRefund, Payload: `{"amount":2154.00,"currency":"MXN"}`, Key: Key("refund", "ORD-"+id)}},
 	}
 }

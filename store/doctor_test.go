@@ -287,3 +287,32 @@ func TestDoctorLeavesNothingBehindAndStopsWhenAsked(t *testing.T) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
+
+func TestDoctorSeesAMissingTable(t *testing.T) {
+	db := openNew(t)
+	if got := checkNamed(t, db, "schema"); got.Level != LevelOK {
+		t.Fatalf("a whole schema is %+v", got)
+	}
+	update(t, db, func(tx *Tx) error {
+		_, err := tx.exec(`DROP TABLE attempts`)
+		return err
+	})
+	if got := checkNamed(t, db, "schema"); got.Level != LevelWrong || !strings.Contains(got.Detail, "attempts") {
+		t.Errorf("without a table the schema is %+v", got)
+	}
+}
+
+func checkNamed(t *testing.T, db *DB, name string) Check {
+	t.Helper()
+	checks, err := db.Doctor(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if c.Name == name {
+			return c
+		}
+	}
+	t.Fatalf("there is no check %q", name)
+	return Check{}
+}

@@ -35,11 +35,17 @@ func probe(ctx context.Context, path string) error {
 	return m.check(path)
 }
 
-// mark is what a file says about whose it is.
-type mark struct{ app, version, tables int }
+// incremental is PRAGMA auto_vacuum's number for INCREMENTAL.
+const incremental = 2
 
-const sqlMarkOf = `SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_schema)
-	FROM pragma_application_id AS a, pragma_user_version AS v`
+// mark is what a file says about whose it is.
+type mark struct {
+	app, version, tables int
+	vacuum               int // auto_vacuum, which we set before anything else
+}
+
+const sqlMarkOf = `SELECT a.application_id, v.user_version, (SELECT count(*) FROM sqlite_schema), av.auto_vacuum
+	FROM pragma_application_id AS a, pragma_user_version AS v, pragma_auto_vacuum AS av`
 
 func readMark(ctx context.Context, dsn string) (m mark, err error) {
 	db, err := sql.Open(driverName, dsn)
@@ -47,13 +53,14 @@ func readMark(ctx context.Context, dsn string) (m mark, err error) {
 		return m, err
 	}
 	defer db.Close()
-	err = db.QueryRowContext(ctx, sqlMarkOf).Scan(&m.app, &m.version, &m.tables)
+	err = db.QueryRowContext(ctx, sqlMarkOf).Scan(&m.app, &m.version, &m.tables, &m.vacuum)
 	return m, err
 }
 
-// check refuses what is not ours. A file without anything in it is ours in the making.
+// check refuses what is not ours. A file without anything in it is ours in the making if it has the
+// page layout that we give a new file.
 func (m mark) check(path string) error {
-	if m == (mark{}) {
+	if m == (mark{vacuum: incremental}) {
 		return nil
 	}
 	return checkMark(path, m.app, m.version)
@@ -139,7 +146,7 @@ func migrateStep(ctx context.Context, conn *sql.Conn, step schema.Step, now int6
 // after all.
 func currentVersion(ctx context.Context, conn *sql.Conn) (int, error) {
 	var m mark
-	if err := conn.QueryRowContext(ctx, sqlMarkOf).Scan(&m.app, &m.version, &m.tables); err != nil {
+	if err := conn.QueryRowContext(ctx, sqlMarkOf).Scan(&m.app, &m.version, &m.tables, &m.vacuum); err != nil {
 		return 0, err
 	}
 	return m.version, m.check("the file")

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math"
@@ -158,6 +160,39 @@ func TestKeys(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// A SQLite file without a table may be somebody's: only one with our page layout is ours in the making.
+func TestEmptyFileOfAnotherProgramIsRefused(t *testing.T) {
+	for _, text := range []string{`PRAGMA journal_mode = WAL`, `CREATE TABLE x (a); DROP TABLE x`, `VACUUM; PRAGMA user_version = 0`} {
+		path := filepath.Join(t.TempDir(), "e.db")
+		pool, err := sql.Open(driverName, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pool.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := pool.Close(); err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(before) == 0 {
+			continue // nothing was written: a new file
+		}
+		if db, err := Open(t.Context(), path, Options{}); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", text, err)
+			if err == nil {
+				_ = db.Close()
+			}
+		}
+		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+			t.Errorf("%s: the file was touched (%v)", text, err)
 		}
 	}
 }

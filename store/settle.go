@@ -73,15 +73,20 @@ const sqlReview = `UPDATE outbox SET status = 'review', claim_token = NULL, leas
 
 // Review parks a ticket for a person; false means the claim was lost.
 func (tx *Tx) Review(token string, id int64, outcome, detail string) (bool, error) {
-	seq, err := tx.seq()
+	tried, err := tx.seq()
 	if err != nil {
 		return false, err
 	}
-	n, err := tx.exec(sqlReview, id, token, detail, seq)
+	parked, err := tx.seq()
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.exec(sqlReview, id, token, detail, parked)
 	if err != nil || n == 0 {
 		return false, err
 	}
-	return true, tx.noteAttempt(id, token, outcome, detail)
+	_, err = tx.exec(sqlInsertAttempt, id, token, tx.now, outcome, detail, tried) // the cause before what it led to
+	return true, err
 }
 
 const sqlBury = `UPDATE outbox SET status = 'dead', processed_at = $4, claim_token = NULL, lease_holder = NULL, lease_ms = NULL, failures = failures + 1, detail = $3, ended_seq = $5

@@ -2,8 +2,10 @@ package store
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Story is everything that the file knows about one order.
@@ -81,7 +83,7 @@ func (s *Story) timeline() []Moment {
 	}
 	for _, e := range s.Events {
 		if e.Outcome == "already_decided" {
-			add(e.Seq, e.ReceivedAt, "already_decided", "event %s came for an order that was decided; it says otherwise: %s", e.EventID, e.Differs)
+			add(e.Seq, e.ReceivedAt, "already_decided", "event %s came for an order that was decided%s", e.EventID, e.otherwise())
 		} else {
 			add(e.Seq, e.ReceivedAt, "event", "event %s accepted", e.EventID)
 		}
@@ -111,7 +113,7 @@ func (s *Story) timeline() []Moment {
 	for _, t := range s.Tickets {
 		if t.EndedSeq > 0 && t.Status != "pending" && t.Status != "processing" {
 			at := s.lastAt(t)
-			add(t.EndedSeq, at, t.Status, "ticket %d is %s%s", t.ID, t.Status, because(t.Detail))
+			add(t.EndedSeq, at, t.Status, "ticket %d is %s%s", t.ID, inState[t.Status], because(t.Detail))
 		}
 	}
 	slices.SortStableFunc(m, func(a, b Moment) int { return cmp.Compare(a.Seq, b.Seq) })
@@ -131,6 +133,18 @@ func (s *Story) lastAt(t Ticket) int64 {
 		}
 	}
 	return at
+}
+
+// inState is how a state is said of a ticket.
+var inState = map[string]string{"done": "done", "dead": "dead", "discarded": "discarded", "review": "in review"}
+
+// otherwise names what an event says otherwise than the standing decision.
+func (e Event) otherwise() string {
+	var names []string
+	if json.Unmarshal(e.Differs, &names) != nil || len(names) == 0 {
+		return ""
+	}
+	return "; it says otherwise: " + strings.Join(names, ", ")
 }
 
 func because(detail string) string {

@@ -13,6 +13,8 @@ type BannerInfo struct {
 	URL     string            // "http://127.0.0.1:8080"
 	File    string            // absolute path
 	Targets map[string]string // name → "lab" or "real"
+	// Throwaway: the file goes when the program stops.
+	Throwaway bool
 }
 
 // bannerOrder is an order that has no credit, so that the first curl shows a refund.
@@ -35,9 +37,17 @@ func Banner(w io.Writer, b BannerInfo) {
     curl -sS %[1]s/webhooks/orders -H 'Content-Type: application/json' -d '%[4]s'
     curl -sS %[1]s/api/orders/ORD-2041
 
-  stop: Ctrl-C. Start afresh: stop, then rm -f %[5]s %[5]s-wal %[5]s-shm
+  stop: Ctrl-C. %[5]s
 
-`, b.URL, b.File, strings.Join(modes, ", "), bannerOrder, shellQuote(b.File))
+`, b.URL, b.File, strings.Join(modes, ", "), bannerOrder, b.afresh())
+}
+
+func (b BannerInfo) afresh() string {
+	if b.Throwaway {
+		return "The file goes with it; the next demo starts afresh."
+	}
+	file := shellQuote(b.File)
+	return fmt.Sprintf("Start afresh: stop, then rm -f %[1]s %[1]s-wal %[1]s-shm", file)
 }
 
 // shellQuote makes a path safe to paste into a shell.

@@ -49,6 +49,11 @@ func checkSchedule(spec string, now time.Time) (err error) {
 	if err != nil {
 		return fmt.Errorf("can't be read (%w)", err)
 	}
+	if every, ok := strings.CutPrefix(spec, "@every "); ok {
+		if d, err := time.ParseDuration(strings.TrimSpace(every)); err == nil && d <= 0 {
+			return errors.New("does not go forward")
+		}
+	}
 	if schedule.Next(now).IsZero() {
 		return errors.New("never comes round")
 	}

@@ -22,7 +22,7 @@ func shop(t *testing.T) (*bench, string) {
 		t.Fatal(err)
 	}
 	o := store.Order{OrderID: "ORD-1", EventID: "EVT-1", CustomerID: "CUS-7", Amount: "21.00", Currency: "MXN", Category: "retail",
-		Priority: "normal", Decision: "refund", LineItems: `[{"sku":"CF-ARA-500","quantity":12}]`}
+		Priority: "normal", Decision: "refund", LineItems: store.JSON(`[{"sku":"CF-ARA-500","quantity":12}]`)}
 	err = db.Update(t.Context(), func(tx *store.Tx) error {
 		_, err := tx.Record(store.Decision{
 			Event: store.Event{EventID: "EVT-1", OrderID: "ORD-1", Body: []byte("{\"a\":\"<&>\",\n \"b\":\"\u202e\"}"), Digest: make([]byte, 32), Outcome: "decided"},

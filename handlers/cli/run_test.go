@@ -123,6 +123,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		b.failed(t, exitUsage, what, strings.Fields(args)...)
 	}
 	b.failed(t, exitUsage, "--schedule", "serve", "--schedule", "0 0 30 2 *") // never comes round
+	b.failed(t, exitUsage, "--schedule", "serve", "--schedule", "@every -5s")
 	b.failed(t, exitUsage, "CUSTOMER", "credit", "set", " ", "5", "MXN")
 	b.failed(t, exitUsage, "CUSTOMER", "credit", "set", "a\x00b", "5", "MXN")
 	b.failed(t, exitUsage, "query", "sql", " ")

@@ -57,7 +57,7 @@ func (s *session) order(id string, o *store.Order) error {
 		row("  customer", o.CustomerID)
 		row("  amount", o.Amount+" "+o.Currency)
 		row("  credit", map[bool]string{true: "enough", false: "not enough"}[o.CreditOK])
-		row("  lines", lineItems(o.LineItems))
+		row("  lines", lineItems(string(o.LineItems)))
 		row("  class", o.Category+", "+o.Priority)
 		row("  event", o.EventID)
 		row("  decided at", instant(o.DecidedAt))

@@ -2,7 +2,6 @@ package effects
 
 import (
 	"context"
-	"testing"
 
 	"comanda/store"
 )
@@ -30,15 +29,4 @@ func (SendReceipt) Carry(_ context.Context, w store.Work) (store.Act, error) {
 		return store.Act{}, undecodable("it names no email")
 	}
 	return store.InLab, nil
-}
-
-// The README shows the effect above; this is the test that goes with it.
-func TestSendReceipt(t *testing.T) {
-	var e carrier = SendReceipt{}
-	if _, err := e.Carry(t.Context(), store.Work{Payload: `{"email":"ana@example.com"}`}); err != nil {
-		t.Error(err)
-	}
-	if _, err := e.Carry(t.Context(), store.Work{Payload: `{}`}); err == nil {
-		t.Error("a receipt for nobody was accepted")
-	}
 }
