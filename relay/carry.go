@@ -21,6 +21,9 @@ type result struct {
 	took   time.Duration
 }
 
+// through reports whether the effect has let the ticket through: what is left is to write it down.
+func (r result) through() bool { return r.begun && r.park == "" && r.err == nil }
+
 // stopGrace is how long a running effect may go on after the process was asked to stop; the whole
 // stop is given 10 s.
 const stopGrace = 8 * time.Second

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"comanda/store"
@@ -215,9 +217,13 @@ type settlement struct {
 
 func (r *Runner) write(tx *store.Tx, token string, results []result, passed map[int64]bool) ([]settlement, error) {
 	settled := make([]settlement, 0, len(results))
+	did, err := settleLocal(tx, token, results)
+	if err != nil {
+		return nil, err
+	}
 	var release []int64
 	for _, res := range results {
-		outcome, err := r.writeOne(tx, token, res)
+		outcome, err := r.writeOne(tx, token, res, did)
 		if err != nil {
 			return nil, err
 		}
@@ -233,8 +239,27 @@ func (r *Runner) write(tx *store.Tx, token string, results []result, passed map[
 	if len(release) == 0 {
 		return settled, nil
 	}
-	_, err := tx.Release(token, release)
+	_, err = tx.Release(token, release)
 	return settled, err
+}
+
+// settleLocal carries out and settles, set by set, what the effects have let through.
+func settleLocal(tx *store.Tx, token string, results []result) (map[int64]store.Settled, error) {
+	sets := map[string][]store.Ticket{}
+	for _, res := range results {
+		if res.through() {
+			sets[res.kind.LedgerType] = append(sets[res.kind.LedgerType], res.ticket)
+		}
+	}
+	did := make(map[int64]store.Settled, len(results))
+	for _, ledgerType := range slices.Sorted(maps.Keys(sets)) {
+		settled, err := tx.SettleLocal(token, sets[ledgerType], ledgerType)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(did, settled)
+	}
+	return did, nil
 }
 
 // What a settlement can be beside store.Settled.
@@ -244,8 +269,10 @@ const (
 	released = "released"
 )
 
-func (r *Runner) writeOne(tx *store.Tx, token string, res result) (string, error) {
+func (r *Runner) writeOne(tx *store.Tx, token string, res result, did map[int64]store.Settled) (string, error) {
 	switch {
+	case res.through():
+		return string(did[res.ticket.ID]), nil
 	case !res.begun:
 		return released, nil
 	case res.park != "":
@@ -254,12 +281,10 @@ func (r *Runner) writeOne(tx *store.Tx, token string, res result) (string, error
 	case res.err != nil && res.ticket.Failures+1 >= retryBudget:
 		ok, err := tx.Review(token, res.ticket.ID, "gave up", fmt.Sprintf("failed %d times, last: %v", retryBudget, res.err))
 		return orLost(ok, review), err
-	case res.err != nil:
+	default:
 		ok, err := tx.Retry(token, res.ticket.ID, r.opt.Backoff(res.ticket.Failures).Milliseconds(), res.err.Error())
 		return orLost(ok, retried), err
 	}
-	s, err := tx.SettleLocal(token, res.ticket, res.kind.LedgerType)
-	return string(s), err
 }
 
 func isDone(outcome string) bool {

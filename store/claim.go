@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -219,16 +218,12 @@ const sqlMark = `UPDATE outbox SET status = 'processing', attempts = attempts + 
 	WHERE id IN (SELECT value FROM json_each($1)) AND status || '' = 'pending' RETURNING ` + ticketColumns
 
 func (tx *Tx) mark(ids []int64, r ClaimRequest) ([]Ticket, error) {
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return nil, err
-	}
 	seq, err := tx.seq()
 	if err != nil {
 		return nil, err
 	}
 	tickets, err := collect(tx, sqlMark,
-		[]any{string(list), r.Token, r.Holder, max(1, r.Lease.Milliseconds()), tx.now, seq}, scanTicket)
+		[]any{idList(ids), r.Token, r.Holder, max(1, r.Lease.Milliseconds()), tx.now, seq}, scanTicket)
 	if err != nil {
 		return nil, err
 	}

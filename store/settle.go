@@ -1,8 +1,6 @@
 package store
 
-import (
-	"encoding/json"
-)
+import "strconv"
 
 // Settled is how settling one ticket ended.
 type Settled string
@@ -13,46 +11,81 @@ const (
 	Lost        Settled = "lost"         // the claim was no longer ours: nothing was changed
 )
 
-// Settling names the token: a worker that lost its lease changes nothing.
+// Settling names the token: a worker that lost its lease changes nothing. $1 is a JSON array of ids, so
+// that a whole claim costs one statement.
 const sqlDone = `UPDATE outbox SET status = 'done', processed_at = $3, claim_token = NULL, lease_holder = NULL, lease_ms = NULL, detail = '', ended_seq = $4
-	WHERE id = $1 AND status = 'processing' AND claim_token = $2`
+	WHERE id IN (SELECT value FROM json_each($1)) AND status || '' = 'processing' AND claim_token = $2 RETURNING id`
 
 // What the fence keeps from happening: the same without the token.
 const sqlDoneUnfenced = `UPDATE outbox SET status = 'done', processed_at = $3, claim_token = NULL, lease_holder = NULL, lease_ms = NULL, detail = '', ended_seq = $4
-	WHERE id = $1 AND $2 <> ''`
+	WHERE id IN (SELECT value FROM json_each($1)) AND $2 <> '' RETURNING id`
 
+// The ledger is the lock of the effect: a row that is there already is not new, and nothing goes out.
 const sqlInsertLedger = `INSERT INTO ledger (effect_key, order_id, effect_type, status, created_at, how, seq)
-	VALUES ($1, $2, $3, 'done', $4, 'local', $5) ON CONFLICT (effect_key) DO NOTHING`
+	SELECT idempotency_key, aggregate_id, $2, 'done', $3, 'local', $4 FROM outbox WHERE id IN (SELECT value FROM json_each($1))
+	ON CONFLICT (effect_key) DO NOTHING RETURNING effect_key`
 
-const sqlInsertEffect = `INSERT INTO external_effects_log (effect_key, effect_type, order_id, occurred_at, seq) VALUES ($1, $2, $3, $4, $5)`
+const sqlInsertEffects = `INSERT INTO external_effects_log (effect_key, effect_type, order_id, occurred_at, seq)
+	SELECT idempotency_key, $2, aggregate_id, $3, $4 FROM outbox WHERE id IN (SELECT value FROM json_each($1)) ORDER BY id`
 
-// SettleLocal carries out a local effect and settles its ticket: the ledger row, the effect only if
-// that row was new, and 'done', all in this transaction. ledgerType is the effect's name in the ledger.
-func (tx *Tx) SettleLocal(token string, t Ticket, ledgerType string) (Settled, error) {
+// SettleLocal carries out the local effects of tickets of one claim and settles them, all in this
+// transaction: for each the ledger row, the effect only if that row was new, and 'done'. ledgerType is
+// the effects' name in the ledger. It returns how each ticket ended, by id.
+func (tx *Tx) SettleLocal(token string, tickets []Ticket, ledgerType string) (map[int64]Settled, error) {
+	settled := make(map[int64]Settled, len(tickets))
+	keys := make(map[string]int64, len(tickets))
+	ids := make([]int64, 0, len(tickets))
+	for _, t := range tickets {
+		settled[t.ID], keys[t.Key] = Lost, t.ID
+		ids = append(ids, t.ID)
+	}
 	seq, err := tx.seq()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	ours, err := tx.markDone(ids, token, seq)
+	if err != nil || len(ours) == 0 {
+		return settled, err
+	}
+	fresh, err := collect(tx, sqlInsertLedger, []any{idList(ours), ledgerType, tx.now, seq}, func(scan func(...any) error, key *string) error { return scan(key) })
+	if err != nil {
+		return nil, err
+	}
+	out := make([]int64, 0, len(fresh))
+	for _, key := range fresh {
+		out = append(out, keys[key])
+	}
+	for _, id := range ours {
+		settled[id] = AlreadyDone
+	}
+	for _, id := range out {
+		settled[id] = Done
+	}
+	if !withLedgerCheck {
+		out = ours
+	}
+	_, err = tx.exec(sqlInsertEffects, idList(out), ledgerType, tx.now, seq)
+	return settled, err
+}
+
+func (tx *Tx) markDone(ids []int64, token string, seq int64) ([]int64, error) {
 	text := sqlDone
 	if !withFence {
 		text = sqlDoneUnfenced
 	}
-	n, err := tx.exec(text, t.ID, token, tx.now, seq)
-	if err != nil {
-		return "", err
+	return collect(tx, text, []any{idList(ids), token, tx.now, seq}, func(scan func(...any) error, id *int64) error { return scan(id) })
+}
+
+// idList is ids as a JSON array, for json_each.
+func idList(ids []int64) string {
+	b := []byte{'['}
+	for i, id := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, id, 10)
 	}
-	if n == 0 {
-		return Lost, nil
-	}
-	n, err = tx.exec(sqlInsertLedger, t.Key, t.AggregateID, ledgerType, tx.now, seq)
-	if err != nil {
-		return "", err
-	}
-	if n == 0 && withLedgerCheck {
-		return AlreadyDone, nil
-	}
-	_, err = tx.exec(sqlInsertEffect, t.Key, ledgerType, t.AggregateID, tx.now, seq)
-	return Done, err
+	return string(append(b, ']'))
 }
 
 const sqlRetry = `UPDATE outbox SET status = 'pending', claim_token = NULL, lease_holder = NULL, lease_ms = NULL, failures = failures + 1, due_at = $3, detail = $4
@@ -111,10 +144,6 @@ const sqlRelease = `UPDATE outbox SET status = 'pending', claim_token = NULL, le
 // Release gives claimed tickets back untouched: being stopped is not failing. It returns how many
 // were still ours.
 func (tx *Tx) Release(token string, ids []int64) (int, error) {
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return 0, err
-	}
-	n, err := tx.exec(sqlRelease, string(list), token)
+	n, err := tx.exec(sqlRelease, idList(ids), token)
 	return int(n), err
 }

@@ -201,7 +201,8 @@ func claim(t testing.TB, db *DB, r ClaimRequest) Claim {
 
 // settle carries out a local effect and settles its ticket.
 func settle(tx *Tx, token string, t Ticket) (Settled, error) {
-	return tx.SettleLocal(token, t, LedgerRefund)
+	settled, err := tx.SettleLocal(token, []Ticket{t}, LedgerRefund)
+	return settled[t.ID], err
 }
 
 func idsOf(tickets []Ticket) []int64 {
