@@ -137,7 +137,12 @@ func (c *child) await(ctx context.Context, line <-chan string, what string) (str
 	case text := <-line:
 		return text, nil
 	case <-c.gone:
-		return "", c.complain("ended before it came to " + what)
+		select {
+		case text := <-line: // the last thing it said
+			return text, nil
+		default:
+			return "", c.complain("ended before it came to " + what)
+		}
 	case <-ctx.Done():
 		return "", ctx.Err()
 	case <-time.After(patience):

@@ -205,7 +205,7 @@ func (p *proof) until(ctx context.Context, query, want string) error {
 }
 
 // Whatever waits is in one of the partial indexes of the states that wait, so asking is cheap.
-const sqlWaiting = `SELECT (SELECT count(*) FROM outbox WHERE status = 'pending') + (SELECT count(*) FROM outbox WHERE status = 'processing')`
+const sqlWaiting = `SELECT EXISTS (SELECT 1 FROM outbox WHERE status = 'pending') + EXISTS (SELECT 1 FROM outbox WHERE status = 'processing')`
 
 func (p *proof) untilDrained(ctx context.Context) error { return p.until(ctx, sqlWaiting, "0") }
 

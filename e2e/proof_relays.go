@@ -78,13 +78,13 @@ const batch = 500
 // proveBurst has two relays drain the burst, with a kill and a sleep on the way. It returns both.
 func proveBurst(ctx context.Context, p *proof) (sleeper, awake *child, err error) {
 	args := []string{"--batch", fmt.Sprint(batch), "--lease", "2s"}
-	p.say("Two relays start (--batch %d --lease 2s). Relay 2 stops itself after its third claim, outside of any transaction, and keeps its tickets:", batch)
+	p.say("Two relays start (--batch %d --lease 2s). Relay 2 stops itself after its fifth claim, outside of any transaction, and keeps its tickets:", batch)
 	began := time.Now()
-	first, err := p.relay("relay 1", fmt.Sprintf("effect.before_commit:%d", killedAt), args...)
-	if err != nil {
+	if sleeper, err = p.relay("relay 2", "relay.claimed:5:stop", args...); err != nil {
 		return nil, nil, err
 	}
-	if sleeper, err = p.relay("relay 2", "relay.claimed:3:stop", args...); err != nil {
+	first, err := p.relay("relay 1", fmt.Sprintf("effect.before_commit:%d", killedAt), args...)
+	if err != nil {
 		return nil, nil, err
 	}
 	if err := sleeper.waitStopped(ctx); err != nil {
@@ -107,8 +107,9 @@ func proveBurst(ctx context.Context, p *proof) (sleeper, awake *child, err error
 	return sleeper, awake, proveSleeper(ctx, p, sleeper, span)
 }
 
-// killedAt is the ticket at which relay 1 is killed, in the middle of a claim.
-const killedAt = burst/4 + batch/2
+// killedAt is the ticket at which relay 1 is killed, in the middle of a claim and long after relay 2
+// has gone to sleep.
+const killedAt = burst/2 + batch/2
 
 // proveKilledInTheBurst waits for relay 1's end and starts it again.
 func proveKilledInTheBurst(ctx context.Context, p *proof, r *child, args []string) (*child, error) {

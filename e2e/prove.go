@@ -83,7 +83,11 @@ func verdict(c Config, results []Result) error {
 		}
 	}
 	if !c.JSON {
-		fmt.Fprintf(c.Stdout, "%d proofs, %d passed in %.1f s\n", len(results), len(results)-len(failed), seconds)
+		proofs := "proofs"
+		if len(results) == 1 {
+			proofs = "proof"
+		}
+		fmt.Fprintf(c.Stdout, "%d %s, %d passed in %.1f s\n", len(results), proofs, len(results)-len(failed), seconds)
 	}
 	if len(failed) > 0 {
 		return fmt.Errorf("%d of %d proofs failed: %s; the steps marked ✗ say where", len(failed), len(results), strings.Join(failed, ", "))

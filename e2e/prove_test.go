@@ -151,7 +151,7 @@ func TestScrubbedEnvironment(t *testing.T) {
 		"COMANDA_JSON=true", "COMANDA_CRASH_AT=relay.claimed", "COMANDA_REFUND_URL=http://192.0.2.1/", "HTTP_PROXY=http://192.0.2.1:1/",
 	}
 	stdout, stderr, code := run(t, env, builtProgram(t), "prove", "B")
-	if code != 0 || !strings.Contains(stdout, "1 proofs, 1 passed") {
+	if code != 0 || !strings.Contains(stdout, "1 proof, 1 passed") {
 		t.Errorf("exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
 	}
 	if left := listing(t, filepath.Dir(shop)); len(left) > 0 {

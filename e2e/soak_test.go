@@ -25,6 +25,7 @@ type soak struct {
 	server atomic.Pointer[child]
 	relay  *child
 	kills  int
+	down   sync.RWMutex // held while the server is not there
 
 	mu           sync.Mutex
 	acknowledged map[string][]string // order → its tickets, as the first 200 named them
@@ -81,19 +82,37 @@ func (s *soak) killAgainAndAgain(ctx context.Context, t *testing.T, r *rand.Rand
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(100*time.Millisecond + rand.N(200*time.Millisecond)):
+		case <-time.After(time.Duration(100+r.IntN(200)) * time.Millisecond):
 		}
 		s.kills++
-		victim, again := s.relay, s.startRelay
 		if r.IntN(2) == 0 {
-			victim, again = s.server.Load(), s.startServer
+			s.killServer(t)
+			continue
 		}
-		victim.kill()
-		if err := victim.waitKilled(t.Context()); err != nil {
+		s.relay.kill()
+		if err := s.relay.waitKilled(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		again(t)
+		s.startRelay(t)
 	}
+}
+
+func (s *soak) killServer(t *testing.T) {
+	t.Helper()
+	s.down.Lock()
+	defer s.down.Unlock()
+	server := s.server.Load()
+	server.kill()
+	if err := server.waitKilled(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.startServer(t)
+}
+
+// awaitServer returns when there is a server again.
+func (s *soak) awaitServer() {
+	s.down.RLock()
+	defer s.down.RUnlock()
 }
 
 // send sends one order after the other, each until it is answered, and some of them again.
@@ -131,6 +150,7 @@ func (s *soak) sendUntilAnswered(order, body string) {
 			return
 		}
 		s.note(func() { s.unanswered++ })
+		s.awaitServer()
 	}
 	s.note(func() { s.wrong = append(s.wrong, "no answer for "+order) })
 }
