@@ -277,3 +277,49 @@ func TestReadmeNamesEveryCommand(t *testing.T) {
 		t.Errorf("the README's table names %q, the program has %q", named, commands)
 	}
 }
+
+// Every test that the README or a package's doc.go names exists.
+func TestNamedTestsExist(t *testing.T) {
+	var sources []string
+	declared := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if strings.HasSuffix(path, "_test.go") {
+			text, err := os.ReadFile(path)
+			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(text), -1) {
+				declared[m[1]] = true
+			}
+			return err
+		}
+		if d.Name() == "README.md" || strings.HasSuffix(path, ".go") {
+			sources = append(sources, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range sources {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(string(text), -1) {
+			if !declared[name] && !startsOne(declared, name) {
+				t.Errorf("%s names %s, which does not exist", path, name)
+			}
+		}
+	}
+}
+
+// startsOne reports whether name is the beginning of a test's name, as -run takes it.
+func startsOne(declared map[string]bool, name string) bool {
+	for d := range declared {
+		if strings.HasPrefix(d, name) {
+			return true
+		}
+	}
+	return false
+}
