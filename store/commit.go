@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime/debug"
 	"sync/atomic"
+	"time"
 )
 
 // member is one caller's part of a group commit.
@@ -141,17 +143,33 @@ func (db *DB) commitGroup(group []*member) {
 	answer(group, err)
 }
 
+// begin takes the file's write lock. SQLite's own wait sleeps longer and longer between its looks, so a
+// process that writes without a pause can keep another one out for as long as it likes; here a waiter
+// looks every millisecond or two, and gets its turn.
 func (db *DB) begin(tx *Tx) error {
-	_, err := tx.exec(sqlBeginWrite)
-	if err != nil && !errors.Is(err, ErrBusy) && !errors.Is(err, ErrFull) {
-		db.rollback(tx) // perhaps an earlier rollback failed and its transaction is still open
+	giveUp := time.Now().Add(db.opt.BusyTimeout)
+	for {
+		err := db.tryBegin(tx)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, ErrBusy) || time.Now().After(giveUp) {
+			return fmt.Errorf("begin to write: %w", err)
+		}
 		tx.err = nil
-		_, err = tx.exec(sqlBeginWrite)
+		time.Sleep(time.Millisecond/2 + rand.N(time.Millisecond))
 	}
-	if err != nil {
-		return fmt.Errorf("begin to write: %w", err)
+}
+
+func (db *DB) tryBegin(tx *Tx) error {
+	_, err := tx.exec(sqlBeginWrite)
+	if err == nil || errors.Is(err, ErrBusy) || errors.Is(err, ErrFull) {
+		return err
 	}
-	return nil
+	db.rollback(tx) // perhaps an earlier rollback failed and its transaction is still open
+	tx.err = nil
+	_, err = tx.exec(sqlBeginWrite)
+	return err
 }
 
 // commit ends the transaction. An error of COMMIT itself leaves open what is on disk.

@@ -170,6 +170,9 @@ func (db *DB) connect(ctx context.Context) error {
 	if err := checkPragmas(ctx, w.sql, wantPragmas(db.opt.Synchronous)); err != nil {
 		return err
 	}
+	if _, err := w.sql.ExecContext(ctx, `PRAGMA busy_timeout = 0`); err != nil { // from here on begin waits by itself
+		return fmt.Errorf("set the busy timeout: %w", err)
+	}
 	for range db.opt.Readers {
 		r, err := db.openConn(ctx, readerDSN(db.path, db.opt.BusyTimeout))
 		if err != nil {

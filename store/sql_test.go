@@ -149,9 +149,9 @@ func TestNoWriteBeginsDeferred(t *testing.T) {
 		}
 	}
 	want := map[string][]string{
-		sqlBeginRead:  {"query", "View"},                 // on readers
-		sqlBeginWrite: {"begin", "begin", "migrateStep"}, // on the writer; begin tries a second time
-		"BEGIN":       {"onlyReading"},                   // SQLite's name of an action, never run
+		sqlBeginRead:  {"query", "View"},                       // on readers
+		sqlBeginWrite: {"tryBegin", "tryBegin", "migrateStep"}, // on the writer; it tries a second time
+		"BEGIN":       {"onlyReading"},                         // SQLite's name of an action, never run
 	}
 	if diff := cmp.Diff(want, where); diff != "" {
 		t.Errorf("where transactions begin (-want +got):\n%s", diff)
