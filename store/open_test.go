@@ -248,7 +248,7 @@ func TestPragmasReadBack(t *testing.T) {
 	for _, sync := range []string{"FULL", "NORMAL"} {
 		db := open(t, newPath(t), Options{Synchronous: sync, Readers: 3})
 		want := map[string]string{"journal_mode": "wal", "synchronous": map[string]string{"FULL": "2", "NORMAL": "1"}[sync],
-			"foreign_keys": "1", "auto_vacuum": "2", "page_size": "4096", "busy_timeout": "5000", "query_only": "0", "temp_store": "2",
+			"foreign_keys": "1", "auto_vacuum": "2", "page_size": "4096", "busy_timeout": "0", "query_only": "0", "temp_store": "2",
 			"application_id": strconv.Itoa(schema.ApplicationID), "user_version": strconv.Itoa(len(steps(t)))}
 		for name, value := range want {
 			if got, err := readPragma(t.Context(), db.writer.sql, name); err != nil || got != value {
