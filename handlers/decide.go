@@ -36,7 +36,7 @@ func decide(o *order.Order, creditOK bool) decision {
 		return decision{decisionRefund, []store.NewTicket{{
 			OrderID:    o.OrderID,
 			EffectType: store.TicketIssueRefund,
-			Payload:    `{"amount":` + o.Amount.String() + `,"currency":` + text(o.Currency) + `}`,
+			Payload:    store.RefundPayload(o.Amount.String(), o.Currency),
 			Key:        store.Key(store.LedgerRefund, o.OrderID),
 		}}}
 	}

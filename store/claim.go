@@ -28,7 +28,20 @@ type ClaimRequest struct {
 	Holder string
 	Token  string      // of the claim; "" makes a new one
 	Void   []VoidLease // to be freed first, in the same transaction
+
+	// Target is the one whose tickets are wanted, which must be real in this file; "" wants those of every
+	// target that is not.
+	Target string
+	// TargetOf names the target of each effect type; a type that is not in it has none.
+	TargetOf map[string]string
+	// Turn takes one ticket alone: the oldest at 1, the next one at 2 … and round again after ProbesInTurn;
+	// 0 takes as many as Limit says.
+	Turn int
 }
+
+// ProbesInTurn is how many of the oldest tickets try in turn a target that can't be reached, so that one
+// ticket that the target can't bear does not hold up the others.
+const ProbesInTurn = 3
 
 // Claim is a set of tickets that belong to one holder until its lease is void.
 type Claim struct {
@@ -37,7 +50,11 @@ type Claim struct {
 	Freed   int      // tickets whose void lease was freed
 	Parked  int      // of these, sent to review because they keep crashing the process
 	Paused  bool     // nothing was claimed because the relay is paused
-	Until   time.Time
+	Halted  string   // nothing was claimed because the target is "paused", "held", or not "real"
+	Probe   bool     // one ticket was claimed to try a target that an answer has paused
+	// Elsewhere are the targets of due tickets that were left alone because they are real in this file.
+	Elsewhere []string
+	Until     time.Time
 }
 
 // Claim frees void leases and claims due tickets, oldest first, in one write transaction:
@@ -77,12 +94,89 @@ func (tx *Tx) claim(r ClaimRequest) (Claim, error) {
 	if c.Paused, err = tx.Paused(); err != nil || c.Paused {
 		return c, err
 	}
-	ids, err := tx.due(r.Limit)
+	kinds, err := tx.kinds(r, &c)
+	if err != nil || c.Halted != "" {
+		return c, err
+	}
+	limit := r.Limit
+	if c.Probe {
+		limit = 1
+	}
+	ids, err := tx.due(kinds, limit, r.Turn)
 	if err != nil || len(ids) == 0 {
 		return c, err
 	}
+	if c.Probe {
+		if _, err := tx.exec(sqlNextProbe, r.Target, tx.now+probeEvery.Milliseconds()); err != nil {
+			return c, err
+		}
+	}
 	c.Tickets, err = tx.mark(ids, r)
 	return c, err
+}
+
+const sqlNextProbe = `UPDATE targets SET probe_at = $2 WHERE name = $1`
+
+// kinds are the effect types that this claim may take: the marks are read in its own transaction, so nothing
+// is simulated that a process has sent out for real.
+func (tx *Tx) kinds(r ClaimRequest, c *Claim) ([]string, error) {
+	pending, err := tx.pendingTypes()
+	if err != nil {
+		return nil, err
+	}
+	real, err := tx.realTargets()
+	if err != nil {
+		return nil, err
+	}
+	if r.Target != "" {
+		if c.Halted, c.Probe, err = tx.halted(r.Target); err != nil || c.Halted != "" {
+			return nil, err
+		}
+	}
+	var kinds []string
+	for _, kind := range pending {
+		target := r.TargetOf[kind]
+		switch {
+		case r.Target == "" && !real[target], r.Target != "" && target == r.Target:
+			kinds = append(kinds, kind)
+		case r.Target == "":
+			c.Elsewhere = append(c.Elsewhere, target)
+		}
+	}
+	return kinds, nil
+}
+
+// halted says why nothing may be claimed for a real target, or that one ticket may try it.
+func (tx *Tx) halted(name string) (why string, probe bool, err error) {
+	t, err := tx.Target(name)
+	switch {
+	case err != nil:
+		return "", false, err
+	case !t.Real():
+		return "real", false, nil
+	case t.probeDue(tx.now):
+		return "", true, nil
+	case t.Paused != nil:
+		return "paused", false, nil
+	case t.held(tx.now):
+		return "held", false, nil
+	}
+	return "", false, nil
+}
+
+// Due reports whether a claim for the target would find a ticket now; see ClaimRequest for "".
+func (tx *Tx) Due(target string, targetOf map[string]string) (bool, error) {
+	paused, err := tx.Paused()
+	if err != nil || paused {
+		return false, err
+	}
+	var c Claim
+	kinds, err := tx.kinds(ClaimRequest{Target: target, TargetOf: targetOf}, &c)
+	if err != nil || c.Halted != "" {
+		return false, err
+	}
+	ids, err := tx.due(kinds, 1, 0)
+	return len(ids) > 0, err
 }
 
 // Charges a crash to a ticket that a dead holder had begun, while its void claim still stands.
@@ -172,12 +266,15 @@ type head struct {
 	crashes int64
 }
 
-// due returns the ids to claim: by id among what is due, at most limit. What has crashed the process
-// before goes alone.
-func (tx *Tx) due(limit int) ([]int64, error) {
-	kinds, err := collect(tx, sqlPendingTypes, nil, func(scan func(...any) error, s *string) error { return scan(s) })
-	if err != nil {
-		return nil, err
+func (tx *Tx) pendingTypes() ([]string, error) {
+	return collect(tx, sqlPendingTypes, nil, func(scan func(...any) error, s *string) error { return scan(s) })
+}
+
+// due returns the ids to claim: by id among what is due, at most limit; or one, if it is to go in turn.
+// What has crashed the process before goes alone.
+func (tx *Tx) due(kinds []string, limit, turn int) ([]int64, error) {
+	if turn > 0 {
+		limit = ProbesInTurn
 	}
 	var heads []head
 	scanHead := func(scan func(...any) error, h *head) error { return scan(&h.id, &h.crashes) }
@@ -193,6 +290,10 @@ func (tx *Tx) due(limit int) ([]int64, error) {
 		heads = append(append(heads, fresh...), delayed...)
 	}
 	slices.SortFunc(heads, func(a, b head) int { return cmp.Compare(a.id, b.id) })
+	if turn > 0 && len(heads) > 0 {
+		heads = heads[:min(len(heads), ProbesInTurn)]
+		return []int64{heads[(turn-1)%len(heads)].id}, nil
+	}
 	return cut(heads, limit), nil
 }
 

@@ -113,7 +113,7 @@ func (db *DB) commitGroup(group []*member) {
 	if len(group) == 0 {
 		return
 	}
-	tx := &Tx{conn: db.writer, ctx: context.Background(), now: db.opt.Now().UnixMilli()}
+	tx := &Tx{conn: db.writer, ctx: context.Background(), now: db.opt.Now().UnixMilli(), boot: db.opt.Boot}
 	if err := db.begin(tx); err != nil {
 		db.health.commit(err, false)
 		answer(group, err)

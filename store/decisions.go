@@ -62,7 +62,11 @@ type Order struct {
 	Decision   string `json:"decision"` // "refund" or "inventory"
 	DecidedAt  int64  `json:"decided_at"`
 	LineItems  JSON   `json:"line_items"` // [{"sku":…,"quantity":…}], one a SKU
-	Seq        int64  `json:"seq"`
+	// CreditSource is who said whether there is credit: "book", "remote", "book: remote silent", or "" when
+	// nobody was asked.
+	CreditSource string `json:"credit_source"`
+	Compensating bool   `json:"compensating"` // a line was rejected and the order is, or was, taken back
+	Seq          int64  `json:"seq"`
 }
 
 // NewTicket is a ticket as the director writes it.
@@ -98,11 +102,12 @@ func (tx *Tx) Event(id string) (Event, bool, error) {
 	return first(tx, sqlEvent, []any{id}, scanEvent)
 }
 
-const orderColumns = `order_id, event_id, customer_id, amount, currency, category, priority, credit_ok, decision, decided_at, line_items, seq`
+const orderColumns = `order_id, event_id, customer_id, amount, currency, category, priority, credit_ok, decision, decided_at, line_items, credit_source, compensating, seq`
 
 func scanOrder(scan func(...any) error, o *Order) error {
 	return scan(&o.OrderID, &o.EventID, &o.CustomerID, &o.Amount, &o.Currency, &o.Category, &o.Priority,
-		&o.CreditOK, &o.Decision, &o.DecidedAt, (*[]byte)(&o.LineItems), &o.Seq)
+		&o.CreditOK, &o.Decision, &o.DecidedAt, (*[]byte)(&o.LineItems),
+		&o.CreditSource, &o.Compensating, &o.Seq)
 }
 
 // For the director's second look-up, by primary key.
@@ -161,7 +166,7 @@ func (tx *Tx) insertEvent(e Event) error {
 	return oneRow(n, err, "event", e.EventID)
 }
 
-const sqlInsertOrder = `INSERT INTO orders (` + orderColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+const sqlInsertOrder = `INSERT INTO orders (` + orderColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 0, $13)
 	ON CONFLICT (order_id) DO NOTHING`
 
 func (tx *Tx) insertOrder(o Order) error {
@@ -170,7 +175,7 @@ func (tx *Tx) insertOrder(o Order) error {
 		return err
 	}
 	n, err := tx.exec(sqlInsertOrder, o.OrderID, o.EventID, o.CustomerID, o.Amount, o.Currency, o.Category, o.Priority,
-		o.CreditOK, o.Decision, tx.now, string(o.LineItems), seq)
+		o.CreditOK, o.Decision, tx.now, string(o.LineItems), o.CreditSource, seq)
 	return oneRow(n, err, "order", o.OrderID)
 }
 

@@ -76,7 +76,7 @@ func TestDoctorSeesEachInvariantViolated(t *testing.T) {
 			insertTicket, `UPDATE outbox SET status = 'done', processed_at = 1`}},
 		{"a local entry that never went out", "invariant: what is in the ledger as local went out", "refund:ORD-9", []string{
 			`INSERT INTO ledger (effect_key, order_id, effect_type, status, how) VALUES ('refund:ORD-9', 'ORD-9', 'refund', 'done', 'local')`}},
-		{"an order both ways", "invariant: an order is decided one way", "ORD-9", []string{
+		{"an order both ways", "invariant: an order is refunded or delivered, never both", "ORD-9", []string{
 			`INSERT INTO ledger (effect_key, order_id, effect_type, status) VALUES ('a', 'ORD-9', 'refund', 'done'), ('b', 'ORD-9', 'inventory', 'done')`}},
 		{"an attempt of no ticket", "foreign keys", "attempts", []string{
 			`PRAGMA foreign_keys = OFF; INSERT INTO attempts (ticket_id, claim_token, begun_at) VALUES (77, 'x', 1)`}},

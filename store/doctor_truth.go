@@ -12,8 +12,11 @@ const (
 	sqlNoEffectTwice      = `SELECT effect_key, count(*) FROM external_effects_log GROUP BY effect_key HAVING count(*) > 1;`
 	sqlNoDoneWithoutEntry = `SELECT o.id FROM outbox o LEFT JOIN ledger l ON l.effect_key = o.idempotency_key WHERE o.status='done' AND l.effect_key IS NULL;`
 	sqlNoEntryWithoutAct  = `SELECT l.effect_key FROM ledger l LEFT JOIN external_effects_log e USING (effect_key) WHERE l.how='local' AND e.effect_key IS NULL;`
-	// Only the two that exclude each other: an effect that was added may stand beside either.
-	sqlNoOrderBothWays = `SELECT order_id FROM ledger WHERE effect_type IN ('refund','inventory') GROUP BY order_id HAVING count(DISTINCT effect_type) > 1;`
+	// Both only where every line that went out is taken back: a compensation. Only these two exclude each
+	// other; an effect that was added may stand beside either.
+	sqlNoOrderBothWays = `SELECT order_id FROM ledger WHERE effect_type IN ('refund','inventory') GROUP BY order_id HAVING count(DISTINCT effect_type) > 1
+	AND EXISTS (SELECT 1 FROM ledger AS line WHERE line.order_id = ledger.order_id AND line.effect_type = 'inventory' AND NOT EXISTS
+		(SELECT 1 FROM outbox WHERE idempotency_key = 'release:' || CASE WHEN line.effect_key LIKE 'inventory:%' THEN substr(line.effect_key, 11) ELSE line.effect_key END));`
 )
 
 func (db *DB) lookAtTruth(ctx context.Context) []Check {
@@ -23,7 +26,7 @@ func (db *DB) lookAtTruth(ctx context.Context) []Check {
 		db.ask(ctx, "invariant: no effect twice", sqlNoEffectTwice, noRow("these keys went out more than once: look at `comanda order show` for each order")),
 		db.ask(ctx, "invariant: what is done is in the ledger", sqlNoDoneWithoutEntry, noRow("these tickets say done and the ledger does not know it: somebody changed them by hand")),
 		db.ask(ctx, "invariant: what is in the ledger as local went out", sqlNoEntryWithoutAct, noRow("the ledger has these effects and the world does not: somebody changed a table by hand")),
-		db.ask(ctx, "invariant: an order is decided one way", sqlNoOrderBothWays, noRow("these orders were refunded and delivered: compensate one of the two")),
+		db.ask(ctx, "invariant: an order is refunded or delivered, never both", sqlNoOrderBothWays, noRow("these orders were refunded and delivered: take one of the two back by hand")),
 	}
 }
 

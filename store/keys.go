@@ -8,6 +8,10 @@ const (
 	TicketInventorySync = "inventory_sync"
 	LedgerRefund        = "refund"
 	LedgerInventory     = "inventory"
+
+	// What a compensation writes for a line that went out.
+	TicketInventoryRelease = "inventory_release"
+	LedgerRelease          = "release"
 )
 
 // Key builds an idempotency key: the prefix and its parts joined by colons, "inventory:ORD-1:SKU-9".

@@ -28,6 +28,8 @@ type Options struct {
 	Synchronous string
 	// Now is the wall clock; nil means time.Now.
 	Now func() time.Time
+	// Boot is the clock by which the age of a send is told; nil means the machine's own.
+	Boot BootClock
 	// MustExist refuses to make a new file, or to bring an older one up to date: what only looks at a
 	// file leaves it as it is.
 	MustExist bool
@@ -48,6 +50,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Boot == nil {
+		o.Boot = bootClock
 	}
 	return o
 }

@@ -9,6 +9,7 @@ const (
 	Done        Settled = "done"         // the effect and its ledger row are new, and so is 'done'
 	AlreadyDone Settled = "already_done" // the ledger knew the key: no second effect, 'done' is new
 	Lost        Settled = "lost"         // the claim was no longer ours: nothing was changed
+	TooLate     Settled = "too_late"     // it happened, and the ticket had ended otherwise: a person must look
 )
 
 // Settling names the token: a worker that lost its lease changes nothing. $1 is a JSON array of ids, so
@@ -64,8 +65,10 @@ func (tx *Tx) SettleLocal(token string, tickets []Ticket, ledgerType string) (ma
 	if !withLedgerCheck {
 		out = ours
 	}
-	_, err = tx.exec(sqlInsertEffects, idList(out), ledgerType, tx.now, seq)
-	return settled, err
+	if _, err = tx.exec(sqlInsertEffects, idList(out), ledgerType, tx.now, seq); err != nil {
+		return nil, err
+	}
+	return settled, tx.linesDone(ours)
 }
 
 func (tx *Tx) markDone(ids []int64, token string, seq int64) ([]int64, error) {
@@ -88,54 +91,82 @@ func idList(ids []int64) string {
 	return string(append(b, ']'))
 }
 
-const sqlRetry = `UPDATE outbox SET status = 'pending', claim_token = NULL, lease_holder = NULL, lease_ms = NULL, failures = failures + 1, due_at = $3, detail = $4
+const sqlRequeue = `UPDATE outbox SET status = 'pending', claim_token = NULL, lease_holder = NULL, lease_ms = NULL,
+	failures = failures + $3, lookups = lookups + $4, due_at = $5, detail = $6
 	WHERE id = $1 AND status = 'processing' AND claim_token = $2`
+
+// Requeue is what a ticket takes back to the rail with it.
+type Requeue struct {
+	WaitMS   int64 // 0 makes it due at once
+	Failures int64 // to be charged
+	Lookups  int64 // to be charged
+	Detail   string
+}
+
+// Requeue puts a claimed ticket back on the rail; false means that the claim was lost.
+func (tx *Tx) Requeue(token string, id int64, r Requeue) (bool, error) {
+	var due int64
+	if r.WaitMS > 0 {
+		due = tx.now + min(r.WaitMS, LongestWait.Milliseconds())
+	}
+	n, err := tx.exec(sqlRequeue, id, token, r.Failures, r.Lookups, due, r.Detail)
+	return n > 0, err
+}
 
 // Retry puts a ticket back with a wait (milliseconds) after a try that failed; false means the claim was lost.
 func (tx *Tx) Retry(token string, id, waitMS int64, detail string) (bool, error) {
-	due := tx.now + max(0, min(waitMS, LongestWait.Milliseconds()))
-	n, err := tx.exec(sqlRetry, id, token, due, detail)
-	if err != nil || n == 0 {
+	ok, err := tx.Requeue(token, id, Requeue{WaitMS: waitMS, Failures: 1, Detail: detail})
+	if err != nil || !ok {
 		return false, err
 	}
 	return true, tx.noteAttempt(id, token, "failed", detail)
 }
 
-const sqlReview = `UPDATE outbox SET status = 'review', claim_token = NULL, lease_holder = NULL, lease_ms = NULL, failures = failures + 1, detail = $3, ended_seq = $4
+const sqlPark = `UPDATE outbox SET status = 'review', claim_token = NULL, lease_holder = NULL, lease_ms = NULL, failures = failures + 1, detail = $3, ended_seq = $4
 	WHERE id = $1 AND status = 'processing' AND claim_token = $2`
 
-// Review parks a ticket for a person; false means the claim was lost.
+// Park leaves a claimed ticket to a person; false means that the claim was lost.
+func (tx *Tx) Park(token string, id int64, detail string) (bool, error) {
+	seq, err := tx.seq()
+	if err != nil {
+		return false, err
+	}
+	n, err := tx.exec(sqlPark, id, token, detail, seq)
+	return n > 0, err
+}
+
+// Review parks a ticket that a claim came to nothing with, and notes the outcome of that claim; false
+// means that the claim was lost.
 func (tx *Tx) Review(token string, id int64, outcome, detail string) (bool, error) {
-	tried, err := tx.seq()
+	tried, err := tx.seq() // the cause before what it led to
 	if err != nil {
 		return false, err
 	}
-	parked, err := tx.seq()
-	if err != nil {
+	ok, err := tx.Park(token, id, detail)
+	if err != nil || !ok {
 		return false, err
 	}
-	n, err := tx.exec(sqlReview, id, token, detail, parked)
-	if err != nil || n == 0 {
-		return false, err
-	}
-	_, err = tx.exec(sqlInsertAttempt, id, token, tx.now, outcome, detail, tried) // the cause before what it led to
+	_, err = tx.exec(sqlInsertAttempt, id, token, tx.now, outcome, detail, tried)
 	return true, err
 }
 
 const sqlBury = `UPDATE outbox SET status = 'dead', processed_at = $4, claim_token = NULL, lease_holder = NULL, lease_ms = NULL, failures = failures + 1, detail = $3, ended_seq = $5
-	WHERE id = $1 AND status = 'processing' AND claim_token = $2`
+	WHERE id = $1 AND status = 'processing' AND claim_token = $2 RETURNING aggregate_id`
 
-// Bury makes a ticket a dead letter: its effect was rejected for good. False means the claim was lost.
+// Bury makes a ticket a dead letter: its effect was rejected for good, as the attempt's own row says. False
+// means the claim was lost.
 func (tx *Tx) Bury(token string, id int64, detail string) (bool, error) {
 	seq, err := tx.seq()
 	if err != nil {
 		return false, err
 	}
-	n, err := tx.exec(sqlBury, id, token, detail, tx.now, seq)
-	if err != nil || n == 0 {
+	var orderID string
+	ok, err := tx.find(sqlBury, []any{id, token, detail, tx.now, seq}, &orderID)
+	if err != nil || !ok {
 		return false, err
 	}
-	return true, tx.noteAttempt(id, token, "rejected", detail)
+	tx.wrote = true
+	return true, tx.lineEnded(orderID)
 }
 
 const sqlRelease = `UPDATE outbox SET status = 'pending', claim_token = NULL, lease_holder = NULL, lease_ms = NULL

@@ -19,18 +19,20 @@ type Ticket struct {
 	Failures    int64   `json:"failures"`
 	Crashes     int64   `json:"crashes"`
 	Detail      string  `json:"detail"`
+	WireKey     *string `json:"wire_key"` // as it goes over the wire; nil before the first send
+	Lookups     int64   `json:"lookups"`  // that could not be asked while the target was up
 	Seq         int64   `json:"seq"`
 	ClaimedSeq  int64   `json:"claimed_seq"`
 	EndedSeq    int64   `json:"ended_seq"`
 }
 
 const ticketColumns = `id, aggregate_id, effect_type, payload, idempotency_key, status, attempts, created_at, processed_at,
-	due_at, claim_token, lease_holder, lease_ms, claimed_at, failures, crashes, detail, seq, claimed_seq, ended_seq`
+	due_at, claim_token, lease_holder, lease_ms, claimed_at, failures, crashes, detail, wire_key, lookups, seq, claimed_seq, ended_seq`
 
 func scanTicket(scan func(...any) error, t *Ticket) error {
 	return scan(&t.ID, &t.AggregateID, &t.EffectType, &t.Payload, &t.Key, &t.Status, &t.Attempts, &t.CreatedAt, &t.ProcessedAt,
 		&t.DueAt, &t.ClaimToken, &t.LeaseHolder, &t.LeaseMS, &t.ClaimedAt, &t.Failures, &t.Crashes, &t.Detail,
-		&t.Seq, &t.ClaimedSeq, &t.EndedSeq)
+		&t.WireKey, &t.Lookups, &t.Seq, &t.ClaimedSeq, &t.EndedSeq)
 }
 
 // TicketFilter chooses tickets; an empty field chooses all.
@@ -79,26 +81,33 @@ func (tx *Tx) Ticket(id int64) (Ticket, error) {
 	return t, err
 }
 
-// Attempt is one send, or one try of a local effect that did not end well.
+// Attempt is one send, one lookup, or one claim that came to something without either.
 type Attempt struct {
 	ID         int64   `json:"id"`
 	TicketID   int64   `json:"ticket_id"`
+	Kind       string  `json:"kind"` // "claim", "send" or "lookup"
 	ClaimToken string  `json:"claim_token"`
+	Target     string  `json:"target"`
+	Address    string  `json:"address"`
 	BegunAt    int64   `json:"begun_at"`
 	EndedAt    *int64  `json:"ended_at"`
 	Outcome    *string `json:"outcome"` // nil while nobody knows
+	HTTPStatus int64   `json:"http_status"`
+	Receipt    string  `json:"receipt"` // the target's own id of what it did
 	Detail     string  `json:"detail"`
 	Seq        int64   `json:"seq"`
 	EndedSeq   int64   `json:"ended_seq"`
+	ClosedSeq  int64   `json:"closed_seq"` // not 0: it was cleared up what came of it
 }
 
-const sqlAttempts = `SELECT id, ticket_id, claim_token, begun_at, ended_at, outcome, detail, seq, ended_seq
-	FROM attempts WHERE ticket_id = $1 ORDER BY id`
+const sqlAttempts = `SELECT id, ticket_id, kind, claim_token, target, address, begun_at, ended_at, outcome, http_status, receipt, detail,
+	seq, ended_seq, closed_seq FROM attempts WHERE ticket_id = $1 ORDER BY id`
 
 // Attempts lists a ticket's attempts in the order in which they began.
 func (tx *Tx) Attempts(ticketID int64) ([]Attempt, error) {
 	return collect(tx, sqlAttempts, []any{ticketID}, func(scan func(...any) error, a *Attempt) error {
-		return scan(&a.ID, &a.TicketID, &a.ClaimToken, &a.BegunAt, &a.EndedAt, &a.Outcome, &a.Detail, &a.Seq, &a.EndedSeq)
+		return scan(&a.ID, &a.TicketID, &a.Kind, &a.ClaimToken, &a.Target, &a.Address, &a.BegunAt, &a.EndedAt, &a.Outcome,
+			&a.HTTPStatus, &a.Receipt, &a.Detail, &a.Seq, &a.EndedSeq, &a.ClosedSeq)
 	})
 }
 

@@ -41,6 +41,7 @@ type Tx struct {
 	conn  *conn
 	ctx   context.Context // the transaction's own, never a caller's: an interrupted statement undoes the others
 	now   int64
+	boot  BootClock
 	err   error
 	next  int64 // the last place in the sequence that was handed out
 	read  bool  // next was read from the file
@@ -183,7 +184,7 @@ func (db *DB) View(ctx context.Context, fn func(*Tx) error) error {
 		return ErrClosed
 	}
 	defer func() { db.readers <- c }()
-	tx := &Tx{conn: c, ctx: context.Background(), now: db.opt.Now().UnixMilli()}
+	tx := &Tx{conn: c, ctx: context.Background(), now: db.opt.Now().UnixMilli(), boot: db.opt.Boot}
 	if _, err := tx.exec(sqlBeginRead); err != nil {
 		return fmt.Errorf("begin to read: %w", err)
 	}

@@ -1,0 +1,177 @@
+package store
+
+// Begin is what a worker is about to do for a ticket that it has claimed.
+type Begin struct {
+	Ticket  int64
+	Token   string // of the claim
+	Kind    string // "send" or "lookup"
+	Target  string
+	Address string
+	Letter  Letter // frozen now unless an earlier attempt froze another
+	Probe   bool   // goes out although an answer has paused the target
+}
+
+// Begun is an attempt whose row is on disk when the transaction has committed.
+type Begun struct {
+	ID     int64
+	Letter Letter // as it was frozen: this goes over the wire and nothing else
+	Lost   bool   // the claim is no longer ours: nothing may be sent
+	Halted bool   // the target was paused or held meanwhile, or is real no more: nothing may be sent
+}
+
+// Freezes the letter; the trigger outbox_wire_is_frozen refuses any later change.
+const sqlFreeze = `UPDATE outbox SET wire_key = coalesce(wire_key, $3), wire_body = coalesce(wire_body, $4)
+	WHERE id = $1 AND status = 'processing' AND claim_token = $2 RETURNING wire_key, wire_body`
+
+const sqlBeginAttempt = `INSERT INTO attempts (ticket_id, claim_token, begun_at, seq, kind, target, address, boot, boot_ms)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id`
+
+// BeginAttempt writes the row without which no byte leaves. The caller has made sure that its lease
+// outlasts the timeout.
+func (tx *Tx) BeginAttempt(b Begin) (Begun, error) {
+	var begun Begun
+	target, err := tx.Target(b.Target)
+	if err != nil {
+		return begun, err
+	}
+	if !target.Real() || target.held(tx.now) || target.Paused != nil && (!b.Probe || *target.Paused == "operator") {
+		begun.Halted = true
+		return begun, nil
+	}
+	ours, err := tx.find(sqlFreeze, []any{b.Ticket, b.Token, b.Letter.Key, b.Letter.Body}, &begun.Letter.Key, &begun.Letter.Body)
+	if err != nil || !ours {
+		begun.Lost = !ours
+		return begun, err
+	}
+	tx.wrote = true
+	seq, err := tx.seq()
+	if err != nil {
+		return begun, err
+	}
+	boot, ms := tx.boot()
+	_, err = tx.find(sqlBeginAttempt, []any{b.Ticket, b.Token, tx.now, seq, b.Kind, b.Target, b.Address, boot, ms}, &begun.ID)
+	return begun, err
+}
+
+// Ended is what an attempt found out.
+type Ended struct {
+	Outcome string // an Evidence or a Knowledge
+	Status  int
+	Receipt string
+	Detail  string
+}
+
+// The row of an attempt is written to once more, whoever has the ticket now: evidence is not fenced.
+const sqlEndAttempt = `UPDATE attempts SET ended_at = $2, outcome = $3, http_status = $4, receipt = $5, detail = $6, ended_seq = $7, ended_boot_ms = $8
+	WHERE id = $1 AND ended_at IS NULL`
+
+// EndAttempt writes down what an attempt found out, late or not.
+func (tx *Tx) EndAttempt(id int64, e Ended) error {
+	seq, err := tx.seq()
+	if err != nil {
+		return err
+	}
+	_, ms := tx.boot()
+	_, err = tx.exec(sqlEndAttempt, id, tx.now, e.Outcome, e.Status, e.Receipt, e.Detail, seq, ms)
+	return err
+}
+
+// Past is what is known of a ticket's earlier sends, and of its target.
+type Past struct {
+	InLedger   bool   // the effect is known to have happened
+	Unknown    int    // sends of which nobody knows what came
+	Elsewhere  string // the address of one of these that is not today's; ""
+	FirstMS    int64  // age of the oldest unknown one
+	Expired    bool   // that age can't be proven: it counts as too old
+	LastMS     int64  // how long ago the last byte of an unknown one can have left, at the least
+	Proven     bool   // today's address has answered 2xx
+	ControlKey string // of the newest send to today's address that is known to be done, in its form for the wire; ""
+}
+
+// For every remote ticket, by attempts_unknown.
+const sqlUnknown = `SELECT address, boot, boot_ms, ended_at IS NOT NULL, ended_boot_ms FROM attempts
+	WHERE ticket_id = $1 AND kind = 'send' AND closed_seq = 0 AND (outcome IS NULL OR outcome = 'unknown') ORDER BY id`
+
+type unknownSend struct {
+	address, boot  string
+	begunMS, endMS int64
+	ended          bool
+}
+
+// By attempts_done; the key is another ticket's.
+const sqlControl = `SELECT o.wire_key FROM attempts AS a JOIN outbox AS o ON o.id = a.ticket_id
+	WHERE a.target = $1 AND a.kind = 'send' AND a.outcome = 'done' AND a.address = $2 AND a.ticket_id <> $3 AND o.wire_key IS NOT NULL
+	ORDER BY a.id DESC LIMIT 1`
+
+// Past returns what must be known before anything is sent for a ticket. timeoutMS bounds how long after
+// its row an attempt that was never ended can have sent bytes.
+func (tx *Tx) Past(t Ticket, target, address string, timeoutMS int64) (Past, error) {
+	var p Past
+	inLedger, err := tx.find(`SELECT 1 FROM ledger WHERE effect_key = $1`, []any{t.Key}, new(int64))
+	if err != nil {
+		return p, err
+	}
+	p.InLedger = inLedger
+	unknown, err := collect(tx, sqlUnknown, []any{t.ID}, func(scan func(...any) error, u *unknownSend) error {
+		return scan(&u.address, &u.boot, &u.begunMS, &u.ended, &u.endMS)
+	})
+	if err != nil {
+		return p, err
+	}
+	p.Unknown = len(unknown)
+	for i, u := range unknown {
+		if u.address != address {
+			p.Elsewhere = u.address
+		}
+		age, proven := tx.ageSince(u.boot, u.begunMS)
+		if i == 0 {
+			p.FirstMS = age
+		}
+		p.Expired = p.Expired || !proven
+		last := tx.sinceLastByte(u, timeoutMS)
+		if i == 0 || last < p.LastMS {
+			p.LastMS = last
+		}
+	}
+	known, err := tx.Target(target)
+	if err != nil {
+		return p, err
+	}
+	p.Proven = known.Proven != "" && known.Proven == address
+	_, err = tx.find(sqlControl, []any{target, address, t.ID}, &p.ControlKey)
+	return p, err
+}
+
+// sinceLastByte: what was sent in an earlier boot was sent before this one began.
+func (tx *Tx) sinceLastByte(u unknownSend, timeoutMS int64) int64 {
+	boot, now := tx.boot()
+	switch {
+	case boot == "":
+		return 0
+	case u.boot != boot:
+		return now
+	case u.ended:
+		return max(0, now-u.endMS)
+	}
+	return max(0, now-u.begunMS-timeoutMS)
+}
+
+// HasUnknown reports whether a ticket has a send of which nobody knows what came.
+func (tx *Tx) HasUnknown(ticket int64) (bool, error) {
+	return tx.find(`SELECT 1 FROM attempts WHERE ticket_id = $1 AND kind = 'send' AND closed_seq = 0 AND (outcome IS NULL OR outcome = 'unknown') LIMIT 1`,
+		[]any{ticket}, new(int64))
+}
+
+const sqlCloseUnknown = `UPDATE attempts SET closed_seq = $2
+	WHERE ticket_id = $1 AND kind = 'send' AND closed_seq = 0 AND (outcome IS NULL OR outcome = 'unknown')`
+
+// CloseUnknown notes that somebody who could know has said what came of a ticket's unknown sends. What is
+// sent next opens the key's window anew.
+func (tx *Tx) CloseUnknown(ticket int64) error {
+	seq, err := tx.seq()
+	if err != nil {
+		return err
+	}
+	_, err = tx.exec(sqlCloseUnknown, ticket, seq)
+	return err
+}

@@ -1,0 +1,47 @@
+package store
+
+// What is not at its end otherwise becomes done, whoever has it now: the token of a claim that is under way
+// is gone with it.
+const sqlDoneByEvidence = `UPDATE outbox SET status = 'done', processed_at = $2, claim_token = NULL, lease_holder = NULL, lease_ms = NULL, detail = '', ended_seq = $3
+	WHERE id = $1 AND status IN ('pending', 'processing', 'review') RETURNING id`
+
+const sqlLedgerByEvidence = `INSERT INTO ledger (effect_key, order_id, effect_type, status, created_at, how, seq)
+	SELECT idempotency_key, aggregate_id, $2, 'done', $3, $4, $5 FROM outbox WHERE id = $1
+	ON CONFLICT (effect_key) DO NOTHING`
+
+// Remember writes down that the effect of a ticket happened outside: the ledger row and, unless the ticket
+// has ended, 'done'. It names no token: a success that comes late is a success. how is "remote" or "by hand".
+// Done and AlreadyDone (by the ledger) are about a ticket that this made done; TooLate is about one that was
+// dead or discarded and stays so; Lost about one that was done.
+func (tx *Tx) Remember(ticket int64, ledgerType, how string) (Settled, error) {
+	seq, err := tx.seq()
+	if err != nil {
+		return Lost, err
+	}
+	fresh, err := tx.exec(sqlLedgerByEvidence, ticket, ledgerType, tx.now, how, seq)
+	if err != nil {
+		return Lost, err
+	}
+	ended, err := tx.find(sqlDoneByEvidence, []any{ticket, tx.now, seq}, new(int64))
+	if err != nil {
+		return Lost, err
+	}
+	tx.wrote = true
+	switch {
+	case !ended && fresh > 0:
+		return TooLate, tx.noteTooLate(ticket)
+	case !ended:
+		return Lost, nil
+	case fresh == 0:
+		return AlreadyDone, tx.linesDone([]int64{ticket})
+	}
+	return Done, tx.linesDone([]int64{ticket})
+}
+
+const sqlTooLate = `UPDATE outbox SET detail = 'it happened after all, and this ticket had ended otherwise: ' || detail
+	WHERE id = $1 AND status IN ('dead', 'discarded')`
+
+func (tx *Tx) noteTooLate(ticket int64) error {
+	_, err := tx.exec(sqlTooLate, ticket)
+	return err
+}
