@@ -77,6 +77,9 @@ func (r *Runner) carry(ctx context.Context, res *result) {
 		return
 	}
 	res.kind = effect.Kind()
+	if res.ticket.WireKey != nil && r.wasSent(res) {
+		return
+	}
 	end, err := r.opt.Holder.Begin(res.ticket.ID)
 	if err != nil {
 		r.opt.Log.Error("ticket not begun", "id", res.ticket.ID, "error", err)
@@ -99,6 +102,25 @@ func (r *Runner) carry(ctx context.Context, res *result) {
 	case res.err != nil && ctx.Err() != nil:
 		res.err = errors.New("it took longer than its lease")
 	}
+}
+
+// wasSent parks a ticket of which nobody knows whether it happened outside, before its target was made
+// local again: simulating it now would be a lie.
+func (r *Runner) wasSent(res *result) bool {
+	var unknown bool
+	err := r.opt.DB.View(context.Background(), func(tx *store.Tx) (err error) {
+		unknown, err = tx.HasUnknown(res.ticket.ID)
+		return err
+	})
+	switch {
+	case err != nil:
+		r.opt.Log.Error("ticket not begun", "id", res.ticket.ID, "error", err)
+		return true
+	case unknown:
+		res.begun, res.park = true, "sent before"
+		res.err = errors.New("sent to an address that is no longer configured: ask there whether it happened")
+	}
+	return unknown
 }
 
 // errStopped is why an effect's context ends when the process was asked to stop.

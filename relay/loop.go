@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -80,6 +81,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	c.Schedule(l.schedule, cron.FuncJob(func() { offer(tick) }))
 	c.Start()
 	defer func() { <-c.Stop().Done() }()
+	lanes := l.runLanes(ctx)
+	defer lanes.Wait()
 	for ctx.Err() == nil {
 		if err := l.rounds(ctx, tick); err != nil {
 			l.log.Error("relay begins again", "error", err)
@@ -88,6 +91,39 @@ func (l *Loop) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// runLanes sets every lane to work, and again after a panic.
+func (l *Loop) runLanes(ctx context.Context) *sync.WaitGroup {
+	var lanes sync.WaitGroup
+	for _, lane := range l.runner.lanes {
+		lanes.Go(func() {
+			for ctx.Err() == nil {
+				if err := guarded(func() { lane.run(ctx) }); err != nil {
+					lane.log.Error("lane begins again", "error", err)
+					wait(ctx, time.Second)
+				}
+			}
+		})
+	}
+	return &lanes
+}
+
+func guarded(run func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in the relay: %v\n%s", p, debug.Stack())
+		}
+	}()
+	run()
+	return nil
+}
+
+// pokeLanes has every lane look at once.
+func (l *Loop) pokeLanes() {
+	for _, lane := range l.runner.lanes {
+		offer(lane.poke)
+	}
 }
 
 func offer(tick chan<- struct{}) {
@@ -106,28 +142,26 @@ func wait(ctx context.Context, d time.Duration) {
 
 // rounds drains, waits, drains … until ctx ends. It returns an error only for a panic.
 func (l *Loop) rounds(ctx context.Context, tick <-chan struct{}) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in the relay: %v\n%s", p, debug.Stack())
+	return guarded(func() {
+		for {
+			l.pokeLanes()
+			l.drain(ctx)
+			l.alive()
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick:
+			case <-l.runner.opt.DB.Wake():
+			}
 		}
-	}()
-	for {
-		l.drain(ctx)
-		l.alive()
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick:
-		case <-l.runner.opt.DB.Wake():
-		}
-	}
+	})
 }
 
 // drain makes passes until nothing is due, the relay is paused, or something is in the way; then the
 // schedule brings the next try.
 func (l *Loop) drain(ctx context.Context) {
 	for ctx.Err() == nil {
-		tally, err := l.runner.RunOnce(ctx)
+		tally, err := l.runner.runLocal(ctx)
 		l.alive()
 		switch {
 		case errors.Is(err, ErrPaused):

@@ -215,7 +215,7 @@ func TestFailedTryWaitsAndInTheEndAsksAPerson(t *testing.T) {
 	db := openFile(t)
 	put(t, db, 1)
 	r := newRunner(t, db, func(context.Context, store.Work) error { return fmt.Errorf("the warehouse is closed") })
-	for failures := int64(1); failures < retryBudget; failures++ {
+	for failures := int64(1); failures < 12; failures++ {
 		if got, want := runOnce(t, r), (Tally{Claimed: 1, Retried: 1}); got != want {
 			t.Fatalf("try %d: %+v, want %+v", failures, got, want)
 		}
@@ -234,9 +234,9 @@ func TestFailedTryWaitsAndInTheEndAsksAPerson(t *testing.T) {
 }
 
 func TestBackoffDoublesUnderItsCeiling(t *testing.T) {
-	for failures, ceiling := range map[int64]time.Duration{0: 5 * time.Second, 3: 40 * time.Second, 12: 20480 * time.Second, 13: retryMax, 100: retryMax} {
+	for failures, ceiling := range map[int64]time.Duration{0: 5 * time.Second, 3: 40 * time.Second, 12: 20480 * time.Second, 13: 6 * time.Hour, 100: 6 * time.Hour} {
 		for range 200 {
-			if d := backoff(failures); d <= 0 || d > ceiling+time.Millisecond {
+			if d := backoff(5*time.Second, 6*time.Hour)(failures); d <= 0 || d > ceiling+time.Millisecond {
 				t.Errorf("after %d failures %v, want within %v", failures, d, ceiling)
 			}
 		}

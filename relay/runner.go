@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"comanda/store"
@@ -38,7 +39,13 @@ type Options struct {
 	Workers int                // tickets carried out at once; 0 means 4
 	Crash   func(point string) // the crash points of proofs; nil does nothing
 	Log     *slog.Logger       // nil discards
-	Backoff func(failures int64) time.Duration
+
+	Remotes     []Remote      // the targets that have an address; the effects of others are local
+	RetryBase   time.Duration // 0 means 5 s
+	RetryMax    time.Duration // 0 means 6 h
+	RetryBudget int           // failed tries before a person is asked; 0 means 12
+	Compensate  bool          // a rejected line takes its whole order back
+	Backoff     func(failures int64) time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -57,44 +64,85 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.RetryBase == 0 {
+		o.RetryBase = 5 * time.Second
+	}
+	if o.RetryMax == 0 {
+		o.RetryMax = 6 * time.Hour
+	}
+	if o.RetryBudget == 0 {
+		o.RetryBudget = 12
+	}
 	if o.Backoff == nil {
-		o.Backoff = backoff
+		o.Backoff = backoff(o.RetryBase, o.RetryMax)
 	}
 	return o
 }
 
-// How often and how long a failed try waits: full jitter under a doubling ceiling, as in
+// backoff tells how long a failed try waits: full jitter under a doubling ceiling, as in
 // https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
-const (
-	retryBase   = 5 * time.Second
-	retryMax    = 6 * time.Hour
-	retryBudget = 12 // failed tries before a person is asked
-)
-
-func backoff(failures int64) time.Duration {
-	ceiling := retryMax
-	if failures < 13 { // 5 s · 2^13 is beyond six hours
-		ceiling = min(retryMax, retryBase<<failures)
+func backoff(base, most time.Duration) func(failures int64) time.Duration {
+	return func(failures int64) time.Duration {
+		ceiling := base
+		for range min(failures, 62) {
+			if ceiling >= most/2 {
+				ceiling = most
+				break
+			}
+			ceiling *= 2
+		}
+		return rand.N(min(ceiling, most)) + time.Millisecond
 	}
-	return rand.N(ceiling) + time.Millisecond
 }
 
-// Runner makes passes, one at a time.
+// Runner makes passes: over the local effects one at a time, and over each target outside in its lane.
 type Runner struct {
-	opt   Options
-	watch *store.Watch
-	turn  chan struct{} // held by the pass that runs
+	opt      Options
+	watch    *store.Watch
+	turn     chan struct{}     // held by the local pass that runs
+	lanes    []*lane           // one for each target outside
+	targetOf map[string]string // the target of each effect type
+	told     map[string]bool   // targets of which was said that this process has no address for them
 }
 
 // NewRunner returns a Runner. It starts nothing.
 func NewRunner(opt Options) *Runner {
 	opt = opt.withDefaults()
-	return &Runner{opt: opt, watch: opt.DB.NewWatch(opt.Holder.ID), turn: make(chan struct{}, 1)}
+	r := &Runner{opt: opt, watch: opt.DB.NewWatch(opt.Holder.ID), turn: make(chan struct{}, 1),
+		targetOf: map[string]string{}, told: map[string]bool{}}
+	for kind, effect := range opt.Effects {
+		r.targetOf[kind] = effect.Kind().KeyPrefix
+	}
+	for _, remote := range opt.Remotes {
+		r.lanes = append(r.lanes, newLane(r, remote))
+	}
+	return r
 }
 
-// RunOnce claims at most one batch, carries it out and settles it before it returns. When ctx ends
-// it begins no further ticket and gives back what it had not begun.
+// RunOnce claims at most one batch, local effects first, carries it out and settles it before it returns.
+// When ctx ends it begins no further ticket and gives back what it had not begun.
 func (r *Runner) RunOnce(ctx context.Context) (Tally, error) {
+	sum := &tallies{}
+	local, err := r.runLocal(ctx)
+	if err != nil {
+		return local, err
+	}
+	sum.add(local)
+	var under sync.WaitGroup
+	limit := r.opt.Batch - local.Claimed
+	for _, l := range r.lanes {
+		n, passErr := l.pass(ctx, limit, sum, &under)
+		limit -= n
+		if passErr != nil {
+			err = passErr
+		}
+	}
+	under.Wait()
+	return sum.total(), err
+}
+
+// runLocal is RunOnce for the effects that are not real in this file.
+func (r *Runner) runLocal(ctx context.Context) (Tally, error) {
 	select {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
@@ -104,10 +152,11 @@ func (r *Runner) RunOnce(ctx context.Context) (Tally, error) {
 	token := store.NewToken()
 	r.watch.Take(token)
 	defer r.watch.Drop(token)
-	claim, err := r.claim(ctx, token)
+	claim, err := r.claim(ctx, store.ClaimRequest{Limit: r.opt.Batch, Token: token})
 	if err != nil {
 		return Tally{}, err
 	}
+	r.sayElsewhere(claim.Elsewhere)
 	tally := Tally{Claimed: len(claim.Tickets), Review: claim.Parked}
 	if claim.Paused {
 		return tally, ErrPaused
@@ -128,26 +177,43 @@ func (r *Runner) RunOnce(ctx context.Context) (Tally, error) {
 // at once: the lease is too short, or the lock file can't be written.
 func (t Tally) settled() int { return t.Done + t.Retried + t.Dead + t.Review + t.Offline }
 
-// Stop waits for the pass that runs and lets no other begin. False means that it did not end in time.
-func (r *Runner) Stop(within time.Duration) bool {
-	select {
-	case r.turn <- struct{}{}:
-		return true
-	case <-time.After(within):
-		return false
+// sayElsewhere tells, once a target, that tickets wait which this process has no address for.
+func (r *Runner) sayElsewhere(targets []string) {
+	for _, name := range targets {
+		has := slices.ContainsFunc(r.lanes, func(l *lane) bool { return l.remote.Name == name })
+		if has || r.told[name] {
+			continue
+		}
+		r.told[name] = true
+		r.opt.Log.Error("tickets wait for a target that this file sends to for real and this process has no address for: start it with that target's URL", "target", name)
 	}
 }
 
-func (r *Runner) claim(ctx context.Context, token string) (claim store.Claim, err error) {
+// Stop waits for what is under way and lets nothing else begin. False means that it did not end in time.
+func (r *Runner) Stop(within time.Duration) bool {
+	giveUp := time.Now().Add(within)
+	select {
+	case r.turn <- struct{}{}:
+	case <-time.After(within):
+		return false
+	}
+	for _, l := range r.lanes {
+		if !l.stopWithin(time.Until(giveUp)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Runner) claim(ctx context.Context, want store.ClaimRequest) (claim store.Claim, err error) {
 	void, err := r.watch.Void(ctx)
 	if err != nil {
 		return claim, err
 	}
 	freed := false
 	defer func() { r.watch.Done(void, freed) }() // whatever happens: a dead holder's lock is not ours to keep
-	claim, err = r.opt.DB.Claim(ctx, store.ClaimRequest{
-		Limit: r.opt.Batch, Lease: r.opt.Lease, Holder: r.opt.Holder.ID, Token: token, Void: void,
-	})
+	want.Lease, want.Holder, want.Void, want.TargetOf = r.opt.Lease, r.opt.Holder.ID, void, r.targetOf
+	claim, err = r.opt.DB.Claim(ctx, want)
 	freed = err == nil
 	if claim.Freed > 0 {
 		r.opt.Log.Info("leases freed", "tickets", claim.Freed, "parked", claim.Parked)
@@ -267,6 +333,9 @@ const (
 	retried  = "retried"
 	review   = "review"
 	released = "released"
+	dead     = "dead"
+
+	offlineOutcome = "offline" // back on the rail, and nothing charged
 )
 
 func (r *Runner) writeOne(tx *store.Tx, token string, res result, did map[int64]store.Settled) (string, error) {
@@ -278,8 +347,8 @@ func (r *Runner) writeOne(tx *store.Tx, token string, res result, did map[int64]
 	case res.park != "":
 		ok, err := tx.Review(token, res.ticket.ID, res.park, res.err.Error())
 		return orLost(ok, review), err
-	case res.err != nil && res.ticket.Failures+1 >= retryBudget:
-		ok, err := tx.Review(token, res.ticket.ID, "gave up", fmt.Sprintf("failed %d times, last: %v", retryBudget, res.err))
+	case res.err != nil && res.ticket.Failures+1 >= int64(r.opt.RetryBudget):
+		ok, err := tx.Review(token, res.ticket.ID, "gave up", fmt.Sprintf("failed %d times, last: %v", r.opt.RetryBudget, res.err))
 		return orLost(ok, review), err
 	default:
 		ok, err := tx.Retry(token, res.ticket.ID, r.opt.Backoff(res.ticket.Failures).Milliseconds(), res.err.Error())

@@ -240,6 +240,7 @@ func (tx *Tx) free(v VoidLease) (freed, parked int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
+	tx.wake = tx.wake || n > 0
 	if v.Dead {
 		err = tx.forgetRelay(v.Holder)
 	}

@@ -45,3 +45,16 @@ func (tx *Tx) noteTooLate(ticket int64) error {
 	_, err := tx.exec(sqlTooLate, ticket)
 	return err
 }
+
+const sqlWindowAnew = `UPDATE outbox SET failures = 0, lookups = 0 WHERE id = $1 AND status = 'processing' AND claim_token = $2`
+
+// WindowAnew closes the unknown sends of a claimed ticket because the target says that none of them
+// happened: the next send goes out as the first. False means that the claim was lost; then only the
+// evidence is written.
+func (tx *Tx) WindowAnew(token string, ticket int64) (bool, error) {
+	if err := tx.CloseUnknown(ticket); err != nil {
+		return false, err
+	}
+	n, err := tx.exec(sqlWindowAnew, ticket, token)
+	return n > 0, err
+}

@@ -1,0 +1,205 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"comanda/store"
+)
+
+// lane carries out the tickets of one target outside, apart from every other: what waits for one target
+// never hides what another could take. Tickets are claimed for free workers only, so none queues while
+// its lease runs.
+type lane struct {
+	remote Remote
+	r      *Runner
+	log    *slog.Logger
+	reach  *reach
+	pace   *rate.Limiter
+	slots  chan struct{} // one in it for each worker that is free
+	poke   chan struct{} // something may have become due
+}
+
+func newLane(r *Runner, remote Remote) *lane {
+	remote = remote.withDefaults()
+	l := &lane{
+		remote: remote, r: r, log: r.opt.Log.With("target", remote.Name),
+		reach: newReach(r.opt.RetryBase, r.opt.RetryMax, remote.Offline),
+		pace:  rate.NewLimiter(rate.Inf, 1),
+		slots: make(chan struct{}, remote.Concurrency),
+		poke:  make(chan struct{}, 1),
+	}
+	if remote.Rate > 0 {
+		l.pace.SetLimit(rate.Limit(remote.Rate))
+	}
+	for range remote.Concurrency {
+		l.slots <- struct{}{}
+	}
+	return l
+}
+
+// lookEvery is how soon a lane sees what another process did: a pause, a resume, a ticket.
+const lookEvery = time.Second
+
+// run works until ctx ends, then waits for what is under way.
+func (l *lane) run(ctx context.Context) {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for ctx.Err() == nil {
+		var pass sync.WaitGroup
+		claimed, err := l.pass(ctx, l.r.opt.Batch, &tallies{}, &pass)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrPaused) {
+			l.log.Warn("pass failed; the next look tries again", "error", err)
+		}
+		if claimed > 0 && err == nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-l.poke:
+		case <-look.C:
+		}
+	}
+	for range cap(l.slots) {
+		<-l.slots
+	}
+	l.free(cap(l.slots))
+}
+
+// free gives workers back.
+func (l *lane) free(n int) {
+	for range n {
+		l.slots <- struct{}{}
+	}
+}
+
+// stopWithin takes every worker away for good; false means that somebody is still at work.
+func (l *lane) stopWithin(d time.Duration) bool {
+	over := time.After(d)
+	for range cap(l.slots) {
+		select {
+		case <-l.slots:
+		case <-over:
+			return false
+		}
+	}
+	return true
+}
+
+// pass claims tickets for the workers that are free, at most limit, and sets them to work; under counts
+// them until they are done. It waits for the first free worker, and for the target's pace.
+func (l *lane) pass(ctx context.Context, limit int, sum *tallies, under *sync.WaitGroup) (claimed int, err error) {
+	turn, ready, err := l.ready(ctx)
+	if err != nil || !ready {
+		return 0, err
+	}
+	workers := l.workers(ctx, limit, turn)
+	if workers == 0 {
+		return 0, ctx.Err()
+	}
+	idle := workers
+	defer func() { l.free(idle) }()
+	token := store.NewToken()
+	l.r.watch.Take(token)
+	claim, err := l.r.claim(ctx, store.ClaimRequest{Limit: workers, Token: token, Target: l.remote.Name, Turn: turn})
+	n := len(claim.Tickets)
+	if n == 0 || err != nil {
+		l.r.watch.Drop(token)
+		return 0, err
+	}
+	idle -= n
+	sum.add(Tally{Claimed: n})
+	l.r.opt.Crash("relay.claimed")
+	l.set(ctx, claim, sum, under)
+	return n, nil
+}
+
+// set puts each ticket of a claim into the hands of a worker.
+func (l *lane) set(ctx context.Context, claim store.Claim, sum *tallies, under *sync.WaitGroup) {
+	sends, cancel := graceful(ctx, claim.Until)
+	var left sync.WaitGroup
+	for _, t := range claim.Tickets {
+		left.Add(1)
+		under.Go(func() {
+			defer left.Done()
+			defer l.free(1)
+			sum.add(l.carry(sends, job{claim: claim, ticket: t}))
+		})
+	}
+	under.Go(func() {
+		left.Wait()
+		cancel()
+		l.r.watch.Drop(claim.Token)
+	})
+}
+
+// ready says whether a claim makes sense now, and whose turn it is if the target is out of reach. It reads
+// and never writes: a lane looks once a second.
+func (l *lane) ready(ctx context.Context) (turn int, ready bool, err error) {
+	offline, turn, in := l.reach.state()
+	if offline && in > 0 {
+		return 0, false, nil
+	}
+	err = l.r.opt.DB.View(ctx, func(tx *store.Tx) (err error) {
+		ready, err = tx.Due(l.remote.Name, l.r.targetOf)
+		return err
+	})
+	return turn, ready, err
+}
+
+// workers takes as many free workers as the pace allows now, at least one.
+func (l *lane) workers(ctx context.Context, limit, turn int) (n int) {
+	if limit < 1 {
+		return 0
+	}
+	select {
+	case <-l.slots:
+	case <-ctx.Done():
+		return 0
+	}
+	oneProbe := turn == 0 || len(l.slots) == cap(l.slots)-1 // one at a time
+	if !oneProbe || l.pace.Wait(ctx) != nil {
+		l.free(1)
+		return 0
+	}
+	for n = 1; n < limit && turn == 0; n++ {
+		select {
+		case <-l.slots:
+		default:
+			return n
+		}
+		if !l.pace.Allow() {
+			l.free(1)
+			return n
+		}
+	}
+	return n
+}
+
+// tallies sums up what the workers of a pass came to.
+type tallies struct {
+	mu  sync.Mutex
+	sum Tally
+}
+
+func (t *tallies) add(o Tally) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sum.Claimed += o.Claimed
+	t.sum.Done += o.Done
+	t.sum.Retried += o.Retried
+	t.sum.Dead += o.Dead
+	t.sum.Review += o.Review
+	t.sum.Offline += o.Offline
+}
+
+func (t *tallies) total() Tally {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.sum
+}

@@ -1,0 +1,327 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"comanda/store"
+)
+
+// job is one remote ticket in the hands of one worker.
+type job struct {
+	claim  store.Claim
+	ticket store.Ticket
+	effect Effect
+	letter store.Letter
+}
+
+// end is what a worker's turn at a ticket came to, once it is committed.
+type end struct {
+	outcome string // done, already_done, too_late, retried, offline, dead, review, released, lost
+	detail  string
+}
+
+// carry takes one ticket as far as it gets and writes down what came of it.
+func (l *lane) carry(ctx context.Context, j job) (sum Tally) {
+	began := time.Now()
+	defer func() {
+		if p := recover(); p != nil {
+			l.log.Error("sending panicked", "id", j.ticket.ID, "panic", p, "stack", string(debug.Stack()))
+			sum = l.report(j, l.park(j, "panicked", fmt.Sprintf("sending it panicked: %v", p)), nil, began)
+		}
+	}()
+	e, err := l.advance(ctx, &j)
+	return l.report(j, e, err, began)
+}
+
+// advance makes the steps that the ticket's past asks for. Only a lookup that says "never" leads on to
+// another one.
+func (l *lane) advance(ctx context.Context, j *job) (end, error) {
+	if e, stop := l.prepare(ctx, j); stop {
+		return e, nil
+	}
+	for {
+		past, err := l.past(j)
+		if err != nil {
+			return end{}, err
+		}
+		next := l.remote.plan(j.ticket, past, int64(l.r.opt.RetryBudget))
+		switch next.do {
+		case stepRemember:
+			return l.remember(j, next.why)
+		case stepPark:
+			return l.park(*j, "", next.why), nil
+		}
+		if ctx.Err() != nil || time.Until(j.claim.Until) < l.remote.Timeout {
+			return l.release(j)
+		}
+		if next.do == stepSend {
+			return l.send(ctx, j, past)
+		}
+		if e, never, err := l.ask(ctx, j, past); err != nil || !never {
+			return e, err
+		}
+	}
+}
+
+// prepare finds the effect, has it check the payload, and makes the letter.
+func (l *lane) prepare(ctx context.Context, j *job) (end, bool) {
+	j.effect = l.r.opt.Effects[j.ticket.EffectType]
+	w := store.Work{OrderID: j.ticket.AggregateID, Payload: j.ticket.Payload, EffectKey: j.ticket.Key}
+	_, err := j.effect.Carry(ctx, w)
+	if err == nil {
+		j.letter, err = l.remote.Door.Letter(w, j.effect.Kind().LedgerType)
+	}
+	if err != nil {
+		return l.park(*j, "undecodable", err.Error()), true
+	}
+	return end{}, false
+}
+
+func (l *lane) past(j *job) (p store.Past, err error) {
+	err = l.r.opt.DB.View(context.Background(), func(tx *store.Tx) (err error) {
+		p, err = tx.Past(j.ticket, l.remote.Name, l.remote.Address, l.remote.Timeout.Milliseconds())
+		return err
+	})
+	return p, err
+}
+
+// errNothingSent: the claim was lost, or the target was paused, before anything could be sent.
+var errNothingSent = errors.New("nothing was sent")
+
+// begin writes the attempt's row. When it returns nil, the row is on disk and the letter is the frozen one.
+func (l *lane) begin(j *job, kind string) (store.Begun, error) {
+	var begun store.Begun
+	err := l.r.opt.DB.Update(context.Background(), func(tx *store.Tx) (err error) {
+		begun, err = tx.BeginAttempt(store.Begin{Ticket: j.ticket.ID, Token: j.claim.Token, Kind: kind, Target: l.remote.Name,
+			Address: l.remote.Address, Letter: j.letter, Probe: j.claim.Probe})
+		return err
+	})
+	if err == nil && (begun.Lost || begun.Halted) {
+		err = errNothingSent
+	}
+	if errors.Is(err, store.ErrUnknownOutcome) {
+		err = fmt.Errorf("%w: %w", errNothingSent, err) // perhaps there is a row; it will count as unknown
+	}
+	return begun, err
+}
+
+// send sends the letter once. The deadline counts from before the row.
+func (l *lane) send(ctx context.Context, j *job, past store.Past) (end, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.remote.Timeout)
+	defer cancel()
+	begun, err := l.begin(j, "send")
+	if errors.Is(err, errNothingSent) {
+		return l.release(j)
+	}
+	if err != nil {
+		return end{}, err
+	}
+	l.r.opt.Crash("effect.before_send")
+	reply := l.remote.Door.Send(ctx, begun.Letter)
+	l.r.opt.Crash("effect.after_send")
+	return l.settle(ctx, j, past, begun.ID, reply)
+}
+
+// settle writes down what a send found out, for the attempt and for the target whoever has the ticket by
+// now, and for the ticket if it is still ours.
+func (l *lane) settle(ctx context.Context, j *job, past store.Past, attempt int64, reply store.Reply) (end, error) {
+	stopped := context.Cause(ctx) == errStopped && (reply.Evidence == store.Unknown || reply.Evidence == store.NotSent)
+	offline, news := false, false
+	if !stopped {
+		offline, news = l.reach.saw(reply.Unreachable, reply.Evidence != store.NotSent)
+	}
+	v := l.remote.judge(past, reply, l.wait(j, reply), offline)
+	if stopped { // being stopped is not failing
+		v.requeue = store.Requeue{Detail: "the process was stopped before an answer came"}
+	}
+	var e end
+	err := l.write(func(tx *store.Tx) (err error) {
+		if err = tx.EndAttempt(attempt, store.Ended{Outcome: v.outcome, Status: reply.Status, Receipt: reply.Receipt, Detail: v.detail}); err != nil {
+			return err
+		}
+		if err = l.noteTarget(tx, j, v, reply.Unreachable, news); err != nil {
+			return err
+		}
+		e, err = l.apply(tx, j, v, offline, past.Unknown > 0)
+		return err
+	})
+	if news && err == nil {
+		l.sayReach(offline, reply.Detail)
+	}
+	return e, err
+}
+
+// wait is the backoff after a reply: what was not sent and what was not yet taken up costs the ticket
+// nothing, so they are counted by the target.
+func (l *lane) wait(j *job, reply store.Reply) time.Duration {
+	switch reply.Evidence {
+	case store.NotSent:
+		return l.r.opt.Backoff(l.reach.row())
+	case store.NotYet:
+		return l.r.opt.Backoff(0)
+	}
+	return l.r.opt.Backoff(j.ticket.Failures)
+}
+
+func (l *lane) sayReach(offline bool, why string) {
+	if offline {
+		l.log.Warn("target is offline; tickets wait and nothing is charged", "why", why)
+		return
+	}
+	l.log.Info("target is back")
+	offer(l.poke)
+}
+
+// noteTarget writes down what a reply says about the target itself.
+func (l *lane) noteTarget(tx *store.Tx, j *job, v verdict, unreachable, news bool) error {
+	var err error
+	name := l.remote.Name
+	if news {
+		err = tx.Offline(name, unreachable)
+	}
+	if err == nil && v.pause != "" {
+		err = tx.PauseByAnswer(name, v.pause, l.remote.Credential)
+	}
+	if err == nil && v.hold > 0 {
+		err = tx.HoldTarget(name, v.hold.Milliseconds())
+	}
+	if err == nil && v.proves {
+		err = tx.ProveAddress(name, l.remote.Address)
+	}
+	if err == nil && j.claim.Probe && v.pause == "" && !unreachable {
+		err = tx.Answered(name)
+	}
+	return err
+}
+
+// apply settles the ticket. Success is evidence and names no token; everything else is a decision.
+func (l *lane) apply(tx *store.Tx, j *job, v verdict, offline, unknownBefore bool) (end, error) {
+	id, token := j.ticket.ID, j.claim.Token
+	switch v.do {
+	case doRemember:
+		return l.rememberIn(tx, j, unknownBefore)
+	case doPark:
+		ok, err := tx.Park(token, id, v.detail)
+		return end{orLost(ok, review), v.detail}, err
+	case doBury:
+		bury := tx.Bury
+		if l.r.opt.Compensate {
+			bury = tx.BuryLine
+		}
+		if j.ticket.EffectType == store.TicketInventoryRelease { // a compensation is never compensated
+			bury = tx.Park
+		}
+		ok, err := bury(token, id, v.detail)
+		return end{orLost(ok, buried(j)), v.detail}, err
+	}
+	ok, err := tx.Requeue(token, id, v.requeue)
+	outcome := retried
+	if offline {
+		outcome = offlineOutcome
+	}
+	return end{orLost(ok, outcome), v.requeue.Detail}, err
+}
+
+func buried(j *job) string {
+	if j.ticket.EffectType == store.TicketInventoryRelease {
+		return review
+	}
+	return dead
+}
+
+func (l *lane) rememberIn(tx *store.Tx, j *job, unknownBefore bool) (end, error) {
+	if unknownBefore {
+		if err := tx.CloseUnknown(j.ticket.ID); err != nil {
+			return end{}, err
+		}
+	}
+	settled, err := tx.Remember(j.ticket.ID, j.effect.Kind().LedgerType, "remote")
+	return end{string(settled), ""}, err
+}
+
+// remember settles a ticket whose effect is known to have happened without another send.
+func (l *lane) remember(j *job, why string) (e end, err error) {
+	err = l.write(func(tx *store.Tx) (err error) {
+		e, err = l.rememberIn(tx, j, true)
+		return err
+	})
+	e.detail = why
+	return e, err
+}
+
+// park leaves the ticket to a person. outcome is noted as a claim's that came to nothing; "" when an
+// attempt's row says it all.
+func (l *lane) park(j job, outcome, why string) (e end) {
+	err := l.write(func(tx *store.Tx) error {
+		var ok bool
+		var err error
+		if outcome == "" {
+			ok, err = tx.Park(j.claim.Token, j.ticket.ID, why)
+		} else {
+			ok, err = tx.Review(j.claim.Token, j.ticket.ID, outcome, why)
+		}
+		e = end{orLost(ok, review), why}
+		return err
+	})
+	if err != nil {
+		return end{detail: err.Error()}
+	}
+	return e
+}
+
+// release gives the ticket back untouched.
+func (l *lane) release(j *job) (end, error) {
+	err := l.write(func(tx *store.Tx) error {
+		_, err := tx.Release(j.claim.Token, []int64{j.ticket.ID})
+		return err
+	})
+	return end{outcome: released}, err
+}
+
+// write tries for a while if the file can't be written now. What could not be written down counts as
+// unknown at the next look.
+func (l *lane) write(fn func(*store.Tx) error) error {
+	giveUp := time.Now().Add(settleFor)
+	for {
+		err := l.r.opt.DB.Update(context.Background(), fn)
+		if err == nil || !waitsForOthers(err) || time.Now().After(giveUp) {
+			return err
+		}
+		time.Sleep(settleAgain)
+	}
+}
+
+// report logs one line a ticket and counts it.
+func (l *lane) report(j job, e end, err error, began time.Time) (sum Tally) {
+	level := slog.LevelInfo
+	switch e.outcome {
+	case string(store.Done), string(store.AlreadyDone):
+		sum.Done = 1
+	case retried:
+		sum.Retried, level = 1, slog.LevelWarn
+	case offlineOutcome:
+		sum.Offline = 1
+	case dead:
+		sum.Dead, level = 1, slog.LevelError
+	case review:
+		sum.Review, level = 1, slog.LevelError
+	case string(store.TooLate):
+		level = slog.LevelError
+	}
+	attrs := []any{"id", j.ticket.ID, "order_id", j.ticket.AggregateID, "effect", j.ticket.EffectType, "key", j.ticket.Key,
+		"attempt", j.ticket.Attempts, "outcome", e.outcome, "took", time.Since(began)}
+	if e.detail != "" {
+		attrs = append(attrs, "detail", e.detail)
+	}
+	if err != nil {
+		level = slog.LevelError
+		attrs = append(attrs, "error", err.Error())
+	}
+	l.log.Log(context.Background(), level, "ticket", attrs...)
+	return sum
+}
