@@ -162,8 +162,7 @@ func (l *lane) workers(ctx context.Context, limit, turn int) (n int) {
 	case <-ctx.Done():
 		return 0
 	}
-	oneProbe := turn == 0 || len(l.slots) == cap(l.slots)-1 // one at a time
-	if !oneProbe || l.pace.Wait(ctx) != nil {
+	if turn > 0 && !l.mayProbe() || l.pace.Wait(ctx) != nil {
 		l.free(1)
 		return 0
 	}
@@ -179,6 +178,13 @@ func (l *lane) workers(ctx context.Context, limit, turn int) (n int) {
 		}
 	}
 	return n
+}
+
+// mayProbe makes sure, with one worker in hand, that no other probe is under way or has just ended.
+func (l *lane) mayProbe() bool {
+	alone := len(l.slots) == cap(l.slots)-1
+	_, _, in := l.reach.state()
+	return alone && in == 0
 }
 
 // tallies sums up what the workers of a pass came to.
