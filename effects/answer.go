@@ -1,0 +1,136 @@
+package effects
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// maxAnswer is how much of an answer is read, in bytes.
+const maxAnswer = 64 << 10
+
+// answer is what a target said.
+type answer struct {
+	status     int
+	object     map[string]json.RawMessage // nil when the body is not one JSON object
+	retryAfter time.Duration
+	location   string // of a redirect, without its query
+	cut        error  // the body did not arrive whole, or is too long
+}
+
+func (t *Target) read(ctx context.Context, res *http.Response) *answer {
+	a := &answer{status: res.StatusCode, retryAfter: RetryAfter(res.Header, t.now())}
+	if res.StatusCode >= 300 && res.StatusCode < 400 {
+		a.location = whereTo(res)
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		a.cut = ctx.Err()
+	case err != nil:
+		a.cut = err
+	case len(body) > maxAnswer:
+		a.cut = fmt.Errorf("its answer is longer than %d KiB", maxAnswer>>10)
+	default:
+		a.object = object(body)
+	}
+	return a
+}
+
+// whereTo is where a redirect points, without a query.
+func whereTo(res *http.Response) string {
+	u, err := url.Parse(res.Header.Get("Location"))
+	if err != nil || u.String() == "" {
+		return "an address that can't be read"
+	}
+	if res.Request != nil && res.Request.URL != nil {
+		u = res.Request.URL.ResolveReference(u)
+	}
+	return clean(u.Scheme+"://"+u.Host+u.EscapedPath(), 200)
+}
+
+// object reads one JSON object with nothing after it and no name twice; anything else is nil.
+func object(body []byte) map[string]json.RawMessage {
+	members, err := objectMembers(string(body))
+	if err != nil {
+		return nil
+	}
+	o := make(map[string]json.RawMessage, len(members))
+	for _, m := range members {
+		o[m.name] = m.value
+	}
+	return o
+}
+
+func (a *answer) isJSON() bool { return a.object != nil }
+
+func (a *answer) ok() bool { return a.status >= 200 && a.status < 300 }
+
+// text is a member as text: a string, or a number as it stands; "" for anything else.
+func (a *answer) text(name string) string {
+	raw := a.object[name]
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	var n json.Number
+	if json.Unmarshal(raw, &n) == nil {
+		return n.String()
+	}
+	return ""
+}
+
+// failedStatus are the words by which an answer in the 2xx range says that it did not happen.
+var failedStatus = map[string]bool{"failed": true, "declined": true, "rejected": true, "canceled": true, "cancelled": true}
+
+// saysOtherwise tells what in a 2xx speaks against its status; "" when nothing does.
+func (a *answer) saysOtherwise() string {
+	if e, ok := a.object["error"]; ok && string(e) != "null" {
+		return "it names an error"
+	}
+	for _, name := range []string{"ok", "success"} {
+		if string(a.object[name]) == "false" {
+			return name + " is false"
+		}
+	}
+	if s := a.text("status"); failedStatus[strings.ToLower(strings.TrimSpace(s))] {
+		return "its status is " + clean(s, 20)
+	}
+	return ""
+}
+
+// receipt is the target's own id of what it did.
+func (a *answer) receipt() string {
+	for _, name := range []string{"id", "reference"} {
+		if s := clean(a.text(name), 200); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// says is the status and what the target said about it.
+func (a *answer) says() string {
+	s := fmt.Sprintf("%d %s", a.status, http.StatusText(a.status))
+	if a.location != "" {
+		return fmt.Sprintf("the target moved to %s (%s)", a.location, strings.TrimSpace(s))
+	}
+	for _, name := range []string{"message", "error", "detail", "title", "code"} {
+		if m := clean(a.text(name), 200); m != "" {
+			return strings.TrimSpace(s) + ": " + m
+		}
+	}
+	var inner struct{ Message string }
+	if json.Unmarshal(a.object["error"], &inner) == nil && inner.Message != "" {
+		return strings.TrimSpace(s) + ": " + clean(inner.Message, 200)
+	}
+	if a.cut == nil && !a.isJSON() && a.status != http.StatusNoContent {
+		s += ", and not a JSON object"
+	}
+	return strings.TrimSpace(s)
+}

@@ -1,0 +1,152 @@
+package effects
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// TargetConfig is one target outside.
+type TargetConfig struct {
+	Name        string        // "refund", "inventory", "release"
+	URL         string        // the complete address that is POSTed to
+	Timeout     time.Duration // of one send or lookup, from before its first byte to the last of the answer
+	Token       string        // sent as a bearer token; "" sends none. It stands in no error and no detail
+	LookupURL   string        // {key} in it becomes the key; "" when the target can't be asked
+	AcceptAny   bool          // a 2xx is done, whatever it says
+	RejectCodes []string      // what "code" of a 409 makes it a rejection
+	QuoteKey    bool          // the key as a structured field string, as draft-ietf-httpapi-idempotency-key-header has it
+}
+
+// Target sends to one target. It sends once: it repeats nothing by itself, follows no redirect, and takes
+// credentials to no other host.
+type Target struct {
+	conf TargetConfig
+	rt   http.RoundTripper
+	now  func() time.Time
+}
+
+// NewTarget returns a Target. rt nil means NewTransport.
+func NewTarget(c TargetConfig, rt http.RoundTripper) *Target {
+	if rt == nil {
+		rt = NewTransport()
+	}
+	return &Target{conf: c, rt: rt, now: time.Now}
+}
+
+// NewTransport returns a transport that asks no proxy and no environment. Each request has a connection of its
+// own: of one that was idle nobody could tell whether the target had closed it before the letter or after.
+func NewTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                  nil,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		TLSHandshakeTimeout:    10 * time.Second,
+		DisableKeepAlives:      true,
+		MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression:     true,
+		ForceAttemptHTTP2:      false, // HTTP/2 sends again by itself what a server refused, and multiplexes what should fail apart
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
+	}
+}
+
+// exchange is one request and what became of it.
+type exchange struct {
+	answer *answer // nil when there was none
+	err    error
+	sent   bool // bytes of the request may have left
+}
+
+// roundTrip makes one request. It knows whether a byte of it can have left: a connection was handed to it.
+func (t *Target) roundTrip(ctx context.Context, req *http.Request) exchange {
+	if ctx.Err() != nil {
+		return exchange{err: ctx.Err()}
+	}
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	req = req.WithContext(httptrace.WithClientTrace(ctx, trace))
+	req.GetBody = nil // with it net/http would send again by itself what carries an idempotency key
+	res, err := t.rt.RoundTrip(req)
+	if err != nil {
+		_, traced := t.rt.(*http.Transport)
+		return exchange{err: err, sent: connected.Load() || !traced && !beforeFirstByte(err)}
+	}
+	defer res.Body.Close()
+	return exchange{answer: t.read(ctx, res), sent: true}
+}
+
+// beforeFirstByte reports whether err says by itself that the request never left, where the transport does not
+// tell about its connections.
+func beforeFirstByte(err error) bool {
+	var dns *net.DNSError
+	var op *net.OpError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	var verify *tls.CertificateVerificationError
+	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	var host x509.HostnameError
+	switch {
+	case errors.As(err, &dns), errors.As(err, &record), errors.As(err, &alert), errors.As(err, &verify),
+		errors.As(err, &unknown), errors.As(err, &invalid), errors.As(err, &host):
+		return true
+	case errors.As(err, &op):
+		return op.Op == "dial"
+	}
+	return false
+}
+
+// host is the address as it may be shown: without user, path or query.
+func host(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "the target"
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// plain says an error without the URL, which may hold a secret.
+func plain(err error) string {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.Is(err, context.Canceled):
+		return "the process stopped before an answer came"
+	}
+	return clean(err.Error(), 200)
+}
+
+// clean is text for the story of a ticket: one line, nothing that acts on a terminal, at most n runes.
+func clean(s string, n int) string {
+	var b strings.Builder
+	count := 0
+	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
+		if count == n {
+			b.WriteString("…")
+			break
+		}
+		count++
+		if r < 0x20 || r >= 0x7F && r < 0xA0 || isBidi(r) {
+			r = ' '
+		}
+		b.WriteRune(r)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// isBidi reports the marks that change the direction of what is around them (UAX #9).
+func isBidi(r rune) bool {
+	return r == 0x061C || r == 0x200E || r == 0x200F || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
+}
