@@ -33,9 +33,22 @@ import (
 // effectsByTicket is the wiring of the execution half: which effect carries out which tickets.
 func effectsByTicket() map[string]relay.Effect {
 	return map[string]relay.Effect{
-		store.TicketIssueRefund:   effects.IssueRefund{},
-		store.TicketInventorySync: effects.InventorySync{},
+		store.TicketIssueRefund:      effects.IssueRefund{},
+		store.TicketInventorySync:    effects.InventorySync{},
+		store.TicketInventoryRelease: effects.InventoryRelease{},
 	}
+}
+
+// targetNames are the targets that can be given an address, in the order in which they are shown.
+var targetNames = []string{store.LedgerRefund, store.LedgerInventory, store.LedgerRelease}
+
+// ledgerTypes is what the ledger calls the effect of each ticket type.
+func ledgerTypes() map[string]string {
+	types := map[string]string{}
+	for ticket, e := range effectsByTicket() {
+		types[ticket] = e.Kind().LedgerType
+	}
+	return types
 }
 
 func main() { os.Exit(run()) }
@@ -47,7 +60,7 @@ func run() int {
 	app := program{stdout: os.Stdout, stderr: os.Stderr, terminal: isatty.IsTerminal(os.Stderr.Fd())}
 	return cli.Run(ctx, os.Args[1:], cli.Program{
 		Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Terminal: app.terminal,
-		Version: version(), Graph: dependencyGraph(),
+		Version: version(), Graph: dependencyGraph(), TargetNames: targetNames, LedgerTypes: ledgerTypes(),
 		Serve: app.serve, Relay: app.relay, Demo: app.demo, Prove: app.prove,
 	})
 }
@@ -113,15 +126,81 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 	if a.db, err = store.Open(ctx, c.DB, store.Options{}); err != nil {
 		return nil, err
 	}
+	if err := markTargets(ctx, a.db, c.Remote.Targets); err != nil {
+		return nil, errors.Join(err, a.db.Close())
+	}
+	remotes, err := a.remotes(ctx, c.Remote.Targets)
+	if err != nil {
+		return nil, errors.Join(err, a.db.Close())
+	}
 	if a.holder, err = a.db.NewHolder(ctx, c.Workers); err != nil {
 		return nil, errors.Join(err, a.db.Close())
 	}
 	a.runner = relay.NewRunner(relay.Options{
 		DB: a.db, Holder: a.holder, Effects: effectsByTicket(), Batch: c.Batch, Lease: c.Lease, Workers: c.Workers,
-		Crash: a.crash, Log: a.log,
+		Remotes: remotes, RetryBase: c.Remote.Retry.Base, RetryMax: c.Remote.Retry.Max, RetryBudget: c.Remote.Retry.Budget,
+		Compensate: c.Remote.Compensate, Crash: a.crash, Log: a.log,
 	})
 	a.loop = relay.NewLoop(a.runner, schedule)
 	return a, nil
+}
+
+// markTargets makes sure that what this file once sent out for real goes out for real, or not at all.
+func markTargets(ctx context.Context, db *store.DB, targets []cli.TargetConfig) error {
+	given := map[string]bool{}
+	var marks []store.Mark
+	for _, t := range targets {
+		given[t.Name] = true
+		marks = append(marks, store.Mark{Name: t.Name, URL: t.URL, Credential: t.Token})
+	}
+	if given[store.LedgerInventory] && !given[store.LedgerRelease] { // what is really taken is never given back in the lab
+		marks = append(marks, store.Mark{Name: store.LedgerRelease})
+	}
+	var missing []string
+	err := db.Update(ctx, func(tx *store.Tx) (err error) {
+		missing, err = tx.MarkTargets(marks, "start")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("mark the targets: %w", err)
+	}
+	if len(missing) > 0 {
+		return cli.Usage(fmt.Errorf("this file sends its %[1]s effects out for real, and nothing may simulate them: give --%[1]s-url, or make them local with `comanda targets local %[1]s --i-know`", missing[0]))
+	}
+	return nil
+}
+
+// remotes are the targets that have an address, each with the client that sends there.
+func (a *appliance) remotes(ctx context.Context, targets []cli.TargetConfig) ([]relay.Remote, error) {
+	var remotes []relay.Remote
+	err := a.db.View(ctx, func(tx *store.Tx) error {
+		remotes = nil
+		for _, t := range targets {
+			known, err := tx.Target(t.Name)
+			if err != nil {
+				return err
+			}
+			remotes = append(remotes, relay.Remote{
+				Name: t.Name, Address: store.Address(t.URL), Timeout: t.Timeout, KeyTTL: t.KeyTTL, CanLookup: t.LookupURL != "", LookupGrace: t.LookupGrace,
+				Rate: t.Rate, Concurrency: t.Concurrency, Credential: t.Token, Offline: known.OfflineSince != nil,
+				Door: door{effects.NewTarget(effects.TargetConfig{
+					Name: t.Name, URL: t.URL, Timeout: t.Timeout, Token: t.Token, LookupURL: t.LookupURL,
+					AcceptAny: t.AcceptAny, RejectCodes: t.RejectCodes, QuoteKey: t.QuoteKey,
+				}, nil)},
+			})
+		}
+		return nil
+	})
+	return remotes, err
+}
+
+// door is a target as the relay wants it.
+type door struct{ *effects.Target }
+
+// Letter implements relay.Door.
+func (door) Letter(w store.Work, ledgerType string) (store.Letter, error) {
+	body, err := effects.Body(w.Payload, w.OrderID, ledgerType, w.EffectKey)
+	return store.Letter{Key: effects.WireKey(w.EffectKey), Body: body}, err
 }
 
 // close gives the relay's lock back only when nothing is carried out any more; otherwise the kernel lets
@@ -152,7 +231,7 @@ func (p program) serve(ctx context.Context, c cli.ServeConfig) error {
 
 // serveThen is serve with something to do once the listener is open.
 func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan string, opened func(base string) error) (err error) {
-	a, err := p.open(ctx, cli.RelayConfig{DB: c.DB, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers, Log: c.Log}, crashPlan)
+	a, err := p.open(ctx, cli.RelayConfig{DB: c.DB, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers, Remote: c.Remote, Log: c.Log}, crashPlan)
 	if err != nil {
 		return err
 	}
@@ -165,7 +244,7 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h := handlers.New(a.options(ctx))
+	h := handlers.New(a.options(ctx, c.Credit))
 	defer func() { err = errors.Join(err, h.Close()) }()
 	ended := a.startRelay(ctx)
 	defer func() { cancel(); ended() }()
@@ -176,7 +255,7 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	base := "http://" + listener.Addr().String()
 	a.log.Info("listening", "url", base, "db", a.db.Path())
 	if p.terminal {
-		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: targetModes(), Throwaway: opened != nil})
+		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: modes(c.Remote.Targets), Throwaway: opened != nil})
 	}
 	err = p.serveHTTP(ctx, h.HTTPServer(), listener, base, opened)
 	cancel()
@@ -185,9 +264,9 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 }
 
 // options hands the decision half what it needs of the rest.
-func (a *appliance) options(serving context.Context) handlers.Options {
+func (a *appliance) options(serving context.Context, credit cli.CreditConfig) handlers.Options {
 	opt := handlers.Options{
-		DB: a.db, Graph: dependencyGraph(), Crash: a.crash, Log: a.log, Targets: targetStates,
+		DB: a.db, Graph: dependencyGraph(), Crash: a.crash, Log: a.log, TargetNames: targetNames, LedgerTypes: ledgerTypes(),
 		RunRelay: func(ctx context.Context) (handlers.RelayRun, error) {
 			ctx, cancel := context.WithCancel(ctx) // a pass that was asked for ends with the process too
 			defer cancel()
@@ -199,6 +278,11 @@ func (a *appliance) options(serving context.Context) handlers.Options {
 			return handlers.RelayRun(tally), err
 		},
 	}
+	if credit.URL != "" {
+		opt.Credit = handlers.NewRemoteCredit(handlers.RemoteCreditConfig{
+			URL: credit.URL, Timeout: credit.Timeout, Token: credit.Token, FallbackToBook: credit.FallbackToBook,
+		}, nil)
+	}
 	if a.loop != nil {
 		opt.Loop = func() handlers.LoopState {
 			return handlers.LoopState{SinceRound: a.loop.SinceRound(), Limit: max(3*a.loop.Period(), 30*time.Second)}
@@ -207,19 +291,14 @@ func (a *appliance) options(serving context.Context) handlers.Options {
 	return opt
 }
 
-// targetStates tells where each effect goes: so far always to the lab's table.
-func targetStates() map[string]handlers.TargetState {
-	states := map[string]handlers.TargetState{}
-	for _, e := range effectsByTicket() {
-		states[e.Kind().KeyPrefix] = handlers.TargetState{Mode: "lab", State: "up"}
-	}
-	return states
-}
-
-func targetModes() map[string]string {
+// modes tells where each effect goes: to the lab's table, or for real to an address.
+func modes(targets []cli.TargetConfig) map[string]string {
 	modes := map[string]string{}
-	for name, s := range targetStates() {
-		modes[name] = s.Mode
+	for _, name := range targetNames {
+		modes[name] = "lab"
+	}
+	for _, t := range targets {
+		modes[t.Name] = "real"
 	}
 	return modes
 }

@@ -54,7 +54,11 @@ type relayStats struct {
 
 // getStats is GET /api/stats, read from the file in one transaction at each call.
 func (s *Server) getStats(c echo.Context) error {
-	st, err := s.opt.DB.Stats(c.Request().Context())
+	st, err := s.opt.DB.Stats(c.Request().Context(), s.opt.TargetNames...)
+	targets := map[string]TargetState{}
+	for _, t := range st.Targets {
+		targets[t.Name] = TargetState{Mode: t.Mode, State: t.State(st.At)}
+	}
 	return ok(c, stats{
 		Outbox:           st.Outbox,
 		OldestPendingMS:  st.OldestPendingMS,
@@ -62,6 +66,6 @@ func (s *Server) getStats(c echo.Context) error {
 		DatabaseBytes:    st.DatabaseBytes,
 		WALBytes:         st.WALBytes,
 		Relay:            relayStats{Paused: st.Paused, LastPassMSAgo: st.LastPassMSAgo},
-		Targets:          s.opt.Targets(),
+		Targets:          targets,
 	}, err)
 }

@@ -177,7 +177,7 @@ func TestRelay(t *testing.T) {
 
 func TestStatsAndGraph(t *testing.T) {
 	r := newRig(t, func(o *Options) {
-		o.Targets = func() map[string]TargetState { return map[string]TargetState{"refund": {"lab", "up"}} }
+		o.TargetNames = []string{"refund"}
 		o.Graph = map[string]string{"a": "<b>"}
 	})
 	r.post(contractBody).wants(200)

@@ -27,44 +27,60 @@ type CreditSource interface {
 	Check(ctx context.Context, q CreditQuestion) (Verdict, error)
 }
 
+// Credit is an answer of check-credit.
+type Credit struct {
+	OK     bool
+	Source string // who said so: one of the Source constants
+}
+
+// Who says whether there is credit. It is recorded with the decision.
+const (
+	SourceNobody = ""                    // an amount of 0 always has credit
+	SourceBook   = "book"                // the local credit book
+	SourceRemote = "remote"              // the credit source outside
+	SourceSilent = "book: remote silent" // the local book, because the source outside gave no answer
+)
+
 // Verdict says in the deciding transaction whether there is credit. It may be run more than once and
 // waits for nothing but the transaction.
-type Verdict func(tx *store.Tx) (bool, error)
+type Verdict func(tx *store.Tx) (Credit, error)
 
 // Known is the verdict of a source that has its answer already.
-func Known(credit bool) Verdict {
-	return func(*store.Tx) (bool, error) { return credit, nil }
+func Known(c Credit) Verdict {
+	return func(*store.Tx) (Credit, error) { return c, nil }
 }
 
 // creditWait bounds a credit check; see readTimeout.
 const creditWait = 15 * time.Second
 
 // localBook is the credit book of the file: one limit for each customer and currency, not drawn down.
-type localBook struct{}
+type localBook struct{ source string }
 
 // Check returns a verdict that compares with the limit as it stands in the deciding transaction.
-func (localBook) Check(_ context.Context, q CreditQuestion) (Verdict, error) {
-	return func(tx *store.Tx) (bool, error) {
+func (b localBook) Check(_ context.Context, q CreditQuestion) (Verdict, error) {
+	return func(tx *store.Tx) (Credit, error) {
+		c := Credit{Source: b.source}
 		limit, known, err := tx.CreditLimit(q.CustomerID, q.Currency)
 		if err != nil || !known {
-			return false, err
+			return c, err
 		}
 		most, err := order.ParseAmount(limit, q.Currency)
 		if err != nil { // written by another client
-			return false, creditUnknown(fmt.Errorf("the limit of %q in %s %w", q.CustomerID, q.Currency, err))
+			return c, creditUnknown(fmt.Errorf("the limit of %q in %s %w", q.CustomerID, q.Currency, err))
 		}
-		return q.Amount.Cmp(most) <= 0, nil
+		c.OK = q.Amount.Cmp(most) <= 0
+		return c, nil
 	}, nil
 }
 
 // askCredit asks the source, once and outside every transaction. An amount of 0 always has credit.
 func (d *Director) askCredit(ctx context.Context, o *order.Order) (Verdict, error) {
 	if o.Amount.IsZero() {
-		return Known(true), nil
+		return Known(Credit{OK: true, Source: SourceNobody}), nil
 	}
 	source := d.Credit
 	if source == nil {
-		source = localBook{}
+		source = localBook{SourceBook}
 	}
 	wait := d.CreditWait
 	if wait == 0 {

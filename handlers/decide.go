@@ -53,7 +53,7 @@ func decide(o *order.Order, creditOK bool) decision {
 }
 
 // row is how an order is kept with its decision.
-func row(o *order.Order, creditOK bool, d decision) *store.Order {
+func row(o *order.Order, credit Credit, d decision) *store.Order {
 	category, priority := classify(o.Lines)
 	return &store.Order{
 		OrderID:    o.OrderID,
@@ -63,9 +63,11 @@ func row(o *order.Order, creditOK bool, d decision) *store.Order {
 		Currency:   o.Currency,
 		Category:   category,
 		Priority:   priority,
-		CreditOK:   creditOK,
+		CreditOK:   credit.OK,
 		Decision:   d.name,
-		LineItems:  store.JSON(text(o.Lines)),
+
+		CreditSource: credit.Source,
+		LineItems:    store.JSON(text(o.Lines)),
 	}
 }
 

@@ -41,7 +41,7 @@ func TestStandingOrderIsTheOrder(t *testing.T) {
 		o := mustDecode(t, body("E", "O/<&>", amount, `[{"sku":"Z\u2028","quantity":1000000000},{"sku":"A","quantity":1}]`))
 		for _, credit := range []bool{true, false} {
 			d := decide(o, credit)
-			back := standingOrder(*row(o, credit, d))
+			back := standingOrder(*row(o, Credit{OK: credit}, d))
 			if diff := order.Differs(o, back); diff != nil {
 				t.Errorf("differs: %v", diff)
 			}

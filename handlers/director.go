@@ -199,12 +199,12 @@ func (in incoming) record(tx *store.Tx, verdict Verdict) (Answer, error) {
 	if verdict == nil { // it was decided a moment ago: a file restored under a running server
 		return Answer{}, notNow("busy", 1, "the standing decision is gone; nothing was kept", nil)
 	}
-	creditOK, err := verdict(tx)
+	credit, err := verdict(tx)
 	if err != nil {
 		return Answer{}, err
 	}
-	d := decide(in.order, creditOK)
-	standing := row(in.order, creditOK, d)
+	d := decide(in.order, credit.OK)
+	standing := row(in.order, credit, d)
 	if _, err := tx.Record(store.Decision{Event: in.event(outcomeDecided, nil), Order: standing, Tickets: d.tickets}); err != nil {
 		return Answer{}, err
 	}

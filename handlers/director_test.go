@@ -122,7 +122,7 @@ func (g *gate) Check(ctx context.Context, q CreditQuestion) (Verdict, error) {
 	g.asked <- q.EventID
 	select {
 	case <-g.open:
-		return Known(true), nil
+		return Known(Credit{OK: true}), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -183,10 +183,12 @@ func TestSlowCreditSlowsNobodyElse(t *testing.T) {
 // Nobody knows: nothing is taken, nothing is reserved, and nothing is assumed.
 func TestCreditFaultKeepsNothing(t *testing.T) {
 	faults := map[string]sourceFunc{
-		"error":        func(context.Context, CreditQuestion) (Verdict, error) { return nil, errors.New("no route") },
-		"time-out":     func(ctx context.Context, _ CreditQuestion) (Verdict, error) { <-ctx.Done(); return nil, ctx.Err() },
-		"no verdict":   func(context.Context, CreditQuestion) (Verdict, error) { return nil, nil },
-		"yes and no":   func(context.Context, CreditQuestion) (Verdict, error) { return Known(true), errors.New("perhaps") },
+		"error":      func(context.Context, CreditQuestion) (Verdict, error) { return nil, errors.New("no route") },
+		"time-out":   func(ctx context.Context, _ CreditQuestion) (Verdict, error) { <-ctx.Done(); return nil, ctx.Err() },
+		"no verdict": func(context.Context, CreditQuestion) (Verdict, error) { return nil, nil },
+		"yes and no": func(context.Context, CreditQuestion) (Verdict, error) {
+			return Known(Credit{OK: true}), errors.New("perhaps")
+		},
 		"late verdict": func(context.Context, CreditQuestion) (Verdict, error) { return failing, nil },
 	}
 	for name, source := range faults {
@@ -207,7 +209,7 @@ func TestCreditFaultKeepsNothing(t *testing.T) {
 	}
 }
 
-func failing(*store.Tx) (bool, error) { return false, creditUnknown(errors.New("late")) }
+func failing(*store.Tx) (Credit, error) { return Credit{}, creditUnknown(errors.New("late")) }
 
 func TestLocalBook(t *testing.T) {
 	r := newRig(t)

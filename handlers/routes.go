@@ -4,6 +4,8 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v4"
+
+	"comanda/store"
 )
 
 // routes is the whole face of the server. What is not here is 404.
@@ -22,6 +24,14 @@ func (s *Server) routes() {
 	s.get("/api/effects", s.listEffects)
 	s.get("/api/graph", s.getGraph)
 	s.get("/api/stats", s.getStats)
+
+	for _, do := range []string{store.ActRetry, store.ActDiscard, store.ActResolve} {
+		s.echo.POST("/api/tickets/"+do, s.actOnMany(do))
+		s.echo.POST("/api/tickets/:id/"+do, s.actOn(do))
+	}
+	s.get("/api/targets", s.listTargets)
+	s.echo.POST("/api/targets/:id/pause", s.pauseTarget)
+	s.echo.POST("/api/targets/:id/resume", s.resumeTarget)
 
 	s.echo.POST("/api/relay/run", s.runRelay)
 	s.echo.POST("/api/relay/pause", s.pauseRelay)

@@ -25,8 +25,10 @@ type Options struct {
 	RunRelay func(context.Context) (RelayRun, error)
 	// Loop tells how the relay's loop fares; nil with --no-relay.
 	Loop func() LoopState
-	// Targets names where each effect goes, for /api/stats.
-	Targets func() map[string]TargetState
+	// TargetNames are the targets there are, by which /api/targets lists, pauses and resumes them.
+	TargetNames []string
+	// LedgerTypes is what the ledger calls the effect of each ticket type.
+	LedgerTypes map[string]string
 	// Graph is answered by /api/graph as JSON; nil answers 404.
 	Graph any
 	// Crash is called at the crash points "triage.before_commit" and "triage.after_commit".
@@ -36,9 +38,6 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Targets == nil {
-		o.Targets = func() map[string]TargetState { return map[string]TargetState{} }
-	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -64,7 +63,7 @@ type LoopState struct {
 	Limit      time.Duration
 }
 
-// TargetState tells where an effect goes ("lab") and how it fares ("up").
+// TargetState tells where an effect goes ("lab", "real") and how it fares ("up", "paused", "offline", "held").
 type TargetState struct {
 	Mode  string `json:"mode"`
 	State string `json:"state"`

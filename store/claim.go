@@ -124,7 +124,7 @@ func (tx *Tx) kinds(r ClaimRequest, c *Claim) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	real, err := tx.realTargets()
+	targets, err := tx.targetsByName()
 	if err != nil {
 		return nil, err
 	}
@@ -135,12 +135,16 @@ func (tx *Tx) kinds(r ClaimRequest, c *Claim) ([]string, error) {
 	}
 	var kinds []string
 	for _, kind := range pending {
-		target := r.TargetOf[kind]
+		target := targets[r.TargetOf[kind]]
 		switch {
-		case r.Target == "" && !real[target], r.Target != "" && target == r.Target:
+		case r.Target != "":
+			if r.TargetOf[kind] == r.Target {
+				kinds = append(kinds, kind)
+			}
+		case target.Real():
+			c.Elsewhere = append(c.Elsewhere, target.Name)
+		case target.Paused == nil:
 			kinds = append(kinds, kind)
-		case r.Target == "":
-			c.Elsewhere = append(c.Elsewhere, target)
 		}
 	}
 	return kinds, nil

@@ -27,6 +27,8 @@ type Stats struct {
 	WALBytes         int64  // size of the -wal file
 	Paused           bool   // the relays are paused
 	LastPassMSAgo    *int64 // since any relay's last noted pass; nil when there was none
+	Targets          []Target
+	At               int64 // Unix milliseconds
 }
 
 // The open states are counted in their partial indexes, the done ones as the rest.
@@ -55,10 +57,18 @@ const sqlDuplicateEffects = `SELECT count(*) FROM (SELECT 1 FROM external_effect
 
 const sqlSize = `SELECT c.page_count * s.page_size FROM pragma_page_count AS c, pragma_page_size AS s`
 
-// Stats reads the state of the file in one transaction.
-func (db *DB) Stats(ctx context.Context) (Stats, error) {
+// Stats reads the state of the file, and of the named targets, in one transaction.
+func (db *DB) Stats(ctx context.Context, targets ...string) (Stats, error) {
 	var s Stats
 	err := db.View(ctx, func(tx *Tx) (err error) {
+		s.At = tx.now
+		for _, name := range targets {
+			t, err := tx.Target(name)
+			if err != nil {
+				return err
+			}
+			s.Targets = append(s.Targets, t)
+		}
 		if s.Outbox, err = tx.Counts(); err != nil {
 			return err
 		}

@@ -89,14 +89,13 @@ func (tx *Tx) Target(name string) (Target, error) {
 	return t, err
 }
 
-// realTargets are the names of those whose effects go out for real.
-func (tx *Tx) realTargets() (map[string]bool, error) {
-	real := map[string]bool{}
+func (tx *Tx) targetsByName() (map[string]Target, error) {
+	byName := map[string]Target{}
 	targets, err := tx.Targets()
 	for _, t := range targets {
-		real[t.Name] = t.Real()
+		byName[t.Name] = t
 	}
-	return real, err
+	return byName, err
 }
 
 // Mark is what a process that carries effects out says of a target when it starts.

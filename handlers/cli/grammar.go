@@ -22,6 +22,8 @@ type grammar struct {
 	Order   orderCmd   `cmd:"" help:"Orders."`
 	Events  eventsCmd  `cmd:"" help:"Events."`
 	Tickets ticketsCmd `cmd:"" help:"Tickets."`
+	Targets targetsCmd `cmd:"" help:"Where effects go."`
+	World   worldCmd   `cmd:"" help:"Run the lab's outside world: a payment gateway and a warehouse over HTTP, with faults on demand."`
 	SQL     sqlCmd     `cmd:"" name:"sql" help:"Run one query that reads on the live file."`
 	Version versionCmd `cmd:"" help:"Print the versions of comanda, its commit, Go and SQLite."`
 }
@@ -54,14 +56,16 @@ type relayFlags struct {
 	Batch    int           `default:"100" placeholder:"N" help:"Tickets in one claim, 1 to 10000."`
 	Lease    time.Duration `default:"2m" placeholder:"DURATION" help:"How long a claim lasts, 100ms to 24h."`
 	Workers  int           `default:"4" placeholder:"N" help:"Local effects carried out at the same time, 1 to 256."`
+	remoteFlags
 }
 
 type serveCmd struct {
 	fileFlag
 	Addr string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where to listen."`
 	relayFlags
-	NoRelay  bool `help:"Take orders only; another process carries them out."`
-	Insecure bool `help:"Listen on other than the loopback address without a password."`
+	Credit   creditFlags `embed:"" prefix:"credit-"`
+	NoRelay  bool        `help:"Take orders only; another process carries them out."`
+	Insecure bool        `help:"Listen on other than the loopback address without a password."`
 	logFlags
 }
 
@@ -143,6 +147,10 @@ type eventShowCmd struct {
 type ticketsCmd struct {
 	List ticketListCmd `cmd:"" help:"List tickets, newest first."`
 	Show ticketShowCmd `cmd:"" help:"Show a ticket and its attempts."`
+
+	Retry   ticketRetryCmd   `cmd:"" help:"Carry out again what is dead, or now what waits; what is in review only with --confirm."`
+	Discard ticketDiscardCmd `cmd:"" help:"Give up on tickets that were not carried out."`
+	Resolve ticketResolveCmd `cmd:"" help:"Say what came of tickets of which nobody knows whether they happened."`
 }
 
 type ticketListCmd struct {

@@ -14,9 +14,17 @@ func (c *serveCmd) Run(s *session) error {
 	if err := checkAddr(c.Addr, c.Insecure); err != nil {
 		return err
 	}
+	remote, err := c.remoteFlags.config(c.Lease)
+	if err != nil {
+		return err
+	}
+	credit, err := c.Credit.config()
+	if err != nil {
+		return err
+	}
 	return call(s, s.program.Serve, ServeConfig{
 		DB: c.DB, Addr: c.Addr, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers,
-		NoRelay: c.NoRelay, Insecure: c.Insecure, Log: c.config(),
+		NoRelay: c.NoRelay, Insecure: c.Insecure, Remote: remote, Credit: credit, Log: c.logFlags.config(),
 	})
 }
 
@@ -24,8 +32,12 @@ func (c *relayCmd) Run(s *session) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	remote, err := c.remoteFlags.config(c.Lease)
+	if err != nil {
+		return err
+	}
 	return call(s, s.program.Relay, RelayConfig{
-		DB: c.DB, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers, Log: c.config(),
+		DB: c.DB, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers, Remote: remote, Log: c.logFlags.config(),
 	})
 }
 

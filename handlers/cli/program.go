@@ -16,11 +16,14 @@ type Program struct {
 	Terminal       bool     // Stdout is a terminal: values are shown with bidi marks made visible
 	Version        Version
 	Graph          graph.Graph
+	TargetNames    []string          // in the order in which they are listed
+	LedgerTypes    map[string]string // what the ledger calls the effect of each ticket type
 
 	Serve func(context.Context, ServeConfig) error
 	Relay func(context.Context, RelayConfig) error
 	Demo  func(context.Context, DemoConfig) error
 	Prove func(context.Context, ProveConfig) error
+	World func(context.Context, WorldConfig) error
 }
 
 // Version is what `comanda version` prints.
@@ -41,6 +44,8 @@ type ServeConfig struct {
 	Workers  int // 1 to 256
 	NoRelay  bool
 	Insecure bool
+	Remote   RemoteConfig
+	Credit   CreditConfig
 	Log      LogConfig
 }
 
@@ -51,6 +56,7 @@ type RelayConfig struct {
 	Batch    int
 	Lease    time.Duration
 	Workers  int
+	Remote   RemoteConfig
 	Log      LogConfig
 }
 

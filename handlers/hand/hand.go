@@ -1,0 +1,216 @@
+// Package hand is what an operator does to tickets, for the API and the command line alike: first a preview of
+// what would follow, then the same over exactly the tickets that were shown.
+package hand
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bojanz/currency"
+
+	"comanda/store"
+)
+
+// MostAtOnce is how many tickets one act may name.
+const MostAtOnce = 1000
+
+// Act is one act over several tickets.
+type Act struct {
+	store.HandAct
+	IDs         []int64
+	LedgerTypes map[string]string // what the ledger calls the effect of each ticket type
+}
+
+// One is what becomes, or would become, of one ticket.
+type One struct {
+	ID     int64  `json:"id"`
+	Key    string `json:"idempotency_key,omitempty"`
+	Effect string `json:"effect_type,omitempty"`
+	State  string `json:"state"`           // as it is now
+	Why    string `json:"reason,omitzero"` // of a refusal
+
+	sentBefore bool
+	payload    string
+}
+
+// Report is what an act does, or would do.
+type Report struct {
+	Text    string `json:"text"` // one sentence
+	Preview bool   `json:"preview"`
+	Tickets []One  `json:"tickets"` // those that the act is for
+	Refused []One  `json:"refused"` // those whose state does not allow it
+}
+
+// Problem is an act that makes no sense whatever the tickets are.
+type Problem string
+
+func (p Problem) Error() string { return string(p) }
+
+// check refuses acts that lack what they need.
+func (a Act) check() error {
+	switch {
+	case len(a.IDs) == 0:
+		return Problem("name at least one ticket")
+	case len(a.IDs) > MostAtOnce:
+		return Problem(fmt.Sprintf("name at most %d tickets at once", MostAtOnce))
+	case a.Do != store.ActRetry && strings.TrimSpace(a.Reason) == "":
+		return Problem("give a reason: it is kept in the operator log")
+	case len(a.Reason) > 1000 || len(a.Reference) > 1000:
+		return Problem("reason and reference may have 1000 bytes each")
+	}
+	return nil
+}
+
+// Preview tells what the act would do, and does nothing.
+func (a Act) Preview(ctx context.Context, db *store.DB) (r Report, err error) {
+	if err := a.check(); err != nil {
+		return r, err
+	}
+	err = db.View(ctx, func(tx *store.Tx) error {
+		r = Report{Preview: true, Tickets: []One{}, Refused: []One{}}
+		return a.each(func(id int64) (store.Ticket, error) { return tx.MayAct(id, a.HandAct) }, &r)
+	})
+	r.Text = a.says(r)
+	return r, err
+}
+
+// Carry does the act, all of it in one transaction; a ticket whose state no longer allows it is left alone and
+// told.
+func (a Act) Carry(ctx context.Context, db *store.DB) (r Report, err error) {
+	if err := a.check(); err != nil {
+		return r, err
+	}
+	err = db.Update(ctx, func(tx *store.Tx) error {
+		r = Report{Tickets: []One{}, Refused: []One{}}
+		return a.each(func(id int64) (store.Ticket, error) {
+			t, err := tx.Ticket(id)
+			if err != nil {
+				return t, err
+			}
+			act := a.HandAct
+			if act.LedgerType = a.LedgerTypes[t.EffectType]; act.LedgerType == "" {
+				act.LedgerType = t.EffectType
+			}
+			return tx.ByHand(id, act)
+		}, &r)
+	})
+	r.Text = a.says(r)
+	return r, err
+}
+
+// each tries every ticket once and sorts it into the report.
+func (a Act) each(try func(id int64) (store.Ticket, error), r *Report) error {
+	ids := slices.Clone(a.IDs)
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		t, err := try(id)
+		var conflict *store.Conflict
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			r.Refused = append(r.Refused, One{ID: id, State: "unknown", Why: fmt.Sprintf("there is no ticket %d", id)})
+		case errors.As(err, &conflict):
+			r.Refused = append(r.Refused, One{ID: id, Key: t.Key, Effect: t.EffectType, State: conflict.State, Why: conflict.Why})
+		case err != nil:
+			return err
+		default:
+			r.Tickets = append(r.Tickets, One{ID: id, Key: t.Key, Effect: t.EffectType, State: t.Status, sentBefore: t.WireKey != nil, payload: t.Payload})
+		}
+	}
+	return nil
+}
+
+// says tells the report in a sentence: "this sends 3 calls: 1 refund with the same key, 2 never sent".
+func (a Act) says(r Report) string {
+	n := len(r.Tickets)
+	var s string
+	switch {
+	case n == 0:
+		s = "this does nothing"
+	case a.Do == store.ActRetry:
+		s = fmt.Sprintf("this sends %s: %s", count(n, "call"), a.kinds(r.Tickets))
+	case a.Do == store.ActDiscard:
+		s = fmt.Sprintf("this discards %s, and nothing is sent for them", count(n, "ticket"))
+	case a.Happened:
+		s = fmt.Sprintf("this notes %s as happened, and nothing is sent for them", count(n, "effect"))
+	default:
+		s = fmt.Sprintf("this notes %s as not happened; the tickets become dead, and a retry would send them", count(n, "effect"))
+	}
+	if sum := amounts(r.Tickets); sum != "" && n > 0 {
+		s += "; " + sum + " in all"
+	}
+	if len(r.Refused) > 0 {
+		s += fmt.Sprintf("; %s left alone", count(len(r.Refused), "ticket"))
+	}
+	return s
+}
+
+// kinds counts the calls by effect, and by whether the target has seen their key.
+func (a Act) kinds(tickets []One) string {
+	counts := map[string]int{}
+	var order []string
+	for _, t := range tickets {
+		name := a.LedgerTypes[t.Effect]
+		if name == "" {
+			name = t.Effect
+		}
+		if t.sentBefore {
+			name += " with the same key"
+		} else {
+			name += " never sent"
+		}
+		if counts[name] == 0 {
+			order = append(order, name)
+		}
+		counts[name]++
+	}
+	slices.Sort(order)
+	parts := make([]string, len(order))
+	for i, name := range order {
+		parts[i] = fmt.Sprintf("%d %s", counts[name], name)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// amounts sums up the money of refunds, by currency.
+func amounts(tickets []One) string {
+	sums := map[string]currency.Amount{}
+	for _, t := range tickets {
+		if t.Effect != store.TicketIssueRefund {
+			continue
+		}
+		money, ok := payloadMoney(t.payload)
+		if !ok {
+			continue
+		}
+		sum, known := sums[money.CurrencyCode()]
+		if !known {
+			sums[money.CurrencyCode()] = money
+		} else if sum, err := sum.Add(money); err == nil {
+			sums[money.CurrencyCode()] = sum
+		}
+	}
+	var parts []string
+	for _, code := range sorted(sums) {
+		parts = append(parts, sums[code].Number()+" "+code)
+	}
+	return strings.Join(parts, " and ")
+}
+
+func sorted(sums map[string]currency.Amount) []string {
+	codes := make([]string, 0, len(sums))
+	for code := range sums {
+		codes = append(codes, code)
+	}
+	slices.Sort(codes)
+	return codes
+}
+
+func count(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
