@@ -246,6 +246,7 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	defer cancel()
 	h := handlers.New(a.options(ctx, c.Credit))
 	defer func() { err = errors.Join(err, h.Close()) }()
+	defer a.startAlerts(ctx, c.Remote)()
 	ended := a.startRelay(ctx)
 	defer func() { cancel(); ended() }()
 	listener, err := net.Listen("tcp", c.Addr) // last: whoever is answered finds everything in place
@@ -285,7 +286,7 @@ func (a *appliance) options(serving context.Context, credit cli.CreditConfig) ha
 	}
 	if a.loop != nil {
 		opt.Loop = func() handlers.LoopState {
-			return handlers.LoopState{SinceRound: a.loop.SinceRound(), Limit: max(3*a.loop.Period(), 30*time.Second)}
+			return handlers.LoopState{SinceRound: a.loop.SinceRound(), Limit: a.loopLimit()}
 		}
 	}
 	return opt
@@ -353,6 +354,27 @@ func (a *appliance) startRelay(ctx context.Context) (ended func() bool) {
 	}
 }
 
+// startAlerts tells a person what needs one, if there is somewhere to tell it. It returns what waits for its end,
+// which comes soon after that of ctx.
+func (a *appliance) startAlerts(ctx context.Context, c cli.RemoteConfig) (ended func()) {
+	if c.AlertURL == "" {
+		return func() {}
+	}
+	notifier := effects.NewNotifier(c.AlertURL, c.AlertPlain, nil)
+	alerts := &relay.Alerts{DB: a.db, Log: a.log, Tell: func(ctx context.Context, n relay.Notice) error {
+		return notifier.Notify(ctx, n.Cause, n.State, n.Text(), n.Since)
+	}}
+	if a.loop != nil {
+		alerts.Stalled = func() bool { return a.loop.SinceRound() > a.loopLimit() }
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); alerts.Run(ctx) }()
+	return func() { <-done }
+}
+
+// loopLimit is how long the relay's loop may take to come round.
+func (a *appliance) loopLimit() time.Duration { return max(3*a.loop.Period(), 30*time.Second) }
+
 // farewell waits for the relay and tells whoever pressed Ctrl-C that nothing is lost.
 func (p program) farewell(a *appliance, ended func() bool) {
 	if !ended() {
@@ -383,6 +405,7 @@ func (p program) relay(ctx context.Context, c cli.RelayConfig) (err error) {
 	defer func() { err = errors.Join(err, a.close()) }()
 	a.log.Info("relaying", "db", a.db.Path(), "holder", a.holder.ID)
 	ended := a.startRelay(ctx)
+	defer a.startAlerts(ctx, c.Remote)()
 	<-ctx.Done()
 	p.farewell(a, ended)
 	return nil

@@ -16,6 +16,7 @@ const CrashVar = "COMANDA_CRASH_AT"
 // CrashPointNames are the points that a process passes on an order's walk.
 var crashPointNames = []string{
 	"triage.before_commit", "triage.after_commit", "relay.claimed", "effect.before_commit", "effect.after_commit",
+	"effect.before_send", "effect.after_send",
 }
 
 // CrashPoints reads a plan and returns the function that every crash point calls. An empty plan

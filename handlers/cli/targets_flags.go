@@ -36,6 +36,7 @@ type remoteFlags struct {
 	RetryBudget   int           `default:"12" placeholder:"N" help:"Unknown answers before the target is asked, or a person, 1 to 1000."`
 	OnLineFailure string        `enum:"review,compensate" default:"review" placeholder:"WHAT" help:"What a line that was rejected does to its order: review leaves it to a person, compensate takes the other lines back and refunds."`
 	AlertURL      string        `name:"alert-url" placeholder:"URL" help:"Where to tell a person that something needs one (Slack, ntfy, n8n)."`
+	AlertFormat   string        `enum:"json,text" default:"json" placeholder:"FORMAT" help:"How to tell it: json, an object with text in it as Slack and n8n take it, or text, as an ntfy topic does."`
 }
 
 // TargetConfig is one target that has an address.
@@ -66,6 +67,7 @@ type RemoteConfig struct {
 	Retry      RetryConfig
 	Compensate bool
 	AlertURL   string
+	AlertPlain bool // the text itself instead of JSON
 }
 
 // config checks the flags against each other and against the lease.
@@ -97,7 +99,8 @@ func (f remoteFlags) config(lease time.Duration) (c RemoteConfig, err error) {
 			return c, Usage(err)
 		}
 	}
-	c.Retry, c.AlertURL = RetryConfig{Base: f.RetryBase, Max: f.RetryMax, Budget: f.RetryBudget}, f.AlertURL
+	c.Retry = RetryConfig{Base: f.RetryBase, Max: f.RetryMax, Budget: f.RetryBudget}
+	c.AlertURL, c.AlertPlain = f.AlertURL, f.AlertFormat == "text"
 	return c, nil
 }
 

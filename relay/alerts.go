@@ -1,0 +1,186 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"comanda/store"
+)
+
+// Notice is one thing that a person is told. It holds no payloads, no ids and no secrets.
+type Notice struct {
+	Cause  string    // "dead letters"
+	State  string    // "onset", "lasts" or "over"
+	Since  time.Time // of the cause
+	Detail string
+}
+
+// Text is the notice in one line.
+func (n Notice) Text() string {
+	switch n.State {
+	case "over":
+		return fmt.Sprintf("comanda: over: %s", n.Cause)
+	case "lasts":
+		return fmt.Sprintf("comanda: still %s: %s (since %s)", n.Cause, n.Detail, n.Since.UTC().Format("2006-01-02 15:04 UTC"))
+	}
+	return fmt.Sprintf("comanda: %s: %s", n.Cause, n.Detail)
+}
+
+// Alerts tells a person of what needs one: at its onset, once an hour while it lasts, and when it is over. What
+// was told is remembered in the file; that the file itself can't be read or written is remembered here.
+type Alerts struct {
+	DB      *store.DB
+	Tell    func(context.Context, Notice) error
+	Stalled func() bool // whether the relay's loop does not come round; nil never
+	Log     *slog.Logger
+	Every   time.Duration // between two looks; 0 means 15 s
+
+	volatile map[string]Notice // told without the file, by cause
+	told     map[string]time.Time
+}
+
+// Causes that are told without the file.
+const (
+	causeFull     = "disk full"
+	causeDatabase = "database unavailable"
+)
+
+// Run looks and tells until ctx ends.
+func (a *Alerts) Run(ctx context.Context) {
+	if a.Every == 0 {
+		a.Every = 15 * time.Second
+	}
+	for ctx.Err() == nil {
+		if err := guarded(func() { a.look(ctx) }); err != nil {
+			a.Log.Error("alerts begin again", "error", err)
+		}
+		wait(ctx, a.Every)
+	}
+}
+
+func (a *Alerts) look(ctx context.Context) {
+	conditions, err := a.conditions(ctx)
+	if err == nil {
+		err = a.DB.LastCommit()
+	}
+	a.withoutFile(ctx, err)
+	if err != nil {
+		return
+	}
+	known, err := a.known(ctx)
+	if err != nil {
+		a.withoutFile(ctx, err)
+		return
+	}
+	for _, c := range conditions {
+		a.raise(ctx, c)
+	}
+	for _, k := range known {
+		if !slices.ContainsFunc(conditions, func(c store.Condition) bool { return c.Cause == k.Cause }) {
+			a.over(ctx, k)
+		}
+	}
+}
+
+func (a *Alerts) conditions(ctx context.Context) (all []store.Condition, err error) {
+	ctx, cancel := context.WithTimeout(ctx, a.Every)
+	defer cancel()
+	err = a.DB.View(ctx, func(tx *store.Tx) (err error) {
+		all, err = tx.Conditions()
+		return err
+	})
+	if a.Stalled != nil && a.Stalled() {
+		all = append(all, store.Condition{Cause: "relay stalled", Detail: "the relay's loop does not come round"})
+	}
+	return all, err
+}
+
+func (a *Alerts) known(ctx context.Context) (known []store.Alert, err error) {
+	err = a.DB.View(ctx, func(tx *store.Tx) (err error) {
+		known, err = tx.Alerts()
+		return err
+	})
+	return known, err
+}
+
+// raise tells a condition if it is time. A telling that failed is due again at the next look.
+func (a *Alerts) raise(ctx context.Context, c store.Condition) {
+	var alert store.Alert
+	var due bool
+	err := a.DB.Update(ctx, func(tx *store.Tx) (err error) {
+		alert, due, err = tx.RaiseAlert(c)
+		return err
+	})
+	if err != nil || !due {
+		return // a file that can't be written is told by the next look
+	}
+	n := Notice{Cause: c.Cause, State: "onset", Since: time.UnixMilli(alert.Since), Detail: c.Detail}
+	if alert.Times > 1 {
+		n.State = "lasts"
+	}
+	if !a.tell(ctx, n) {
+		_ = a.DB.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error { return tx.UntellAlert(c.Cause) })
+	}
+}
+
+func (a *Alerts) over(ctx context.Context, k store.Alert) {
+	var ours bool
+	err := a.DB.Update(ctx, func(tx *store.Tx) (err error) {
+		ours, err = tx.EndAlert(k.Cause)
+		return err
+	})
+	if err == nil && ours && k.ToldAt > 0 {
+		a.tell(ctx, Notice{Cause: k.Cause, State: "over", Since: time.UnixMilli(k.Since)})
+	}
+}
+
+// withoutFile tells what keeps the file from being read or written, by a path that needs no file.
+func (a *Alerts) withoutFile(ctx context.Context, err error) {
+	if a.volatile == nil {
+		a.volatile, a.told = map[string]Notice{}, map[string]time.Time{}
+	}
+	now := map[string]string{}
+	switch {
+	case errors.Is(err, store.ErrFull):
+		now[causeFull] = "orders are refused for now and nothing that was accepted is lost: free some space"
+	case err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed):
+		now[causeDatabase] = "the file can't be read or written: the log says why"
+	}
+	for cause, detail := range now {
+		n, lasts := a.volatile[cause]
+		if !lasts {
+			n = Notice{Cause: cause, State: "onset", Since: time.Now(), Detail: detail}
+		}
+		if at, told := a.told[cause]; told && time.Since(at) < store.DigestEvery {
+			continue
+		}
+		if a.tell(ctx, n) {
+			a.told[cause] = time.Now()
+			n.State = "lasts"
+		}
+		a.volatile[cause] = n
+	}
+	for cause, n := range a.volatile {
+		if _, lasts := now[cause]; lasts {
+			continue
+		}
+		if _, told := a.told[cause]; !told || a.tell(ctx, Notice{Cause: cause, State: "over", Since: n.Since}) {
+			delete(a.volatile, cause)
+			delete(a.told, cause)
+		}
+	}
+}
+
+func (a *Alerts) tell(ctx context.Context, n Notice) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	err := a.Tell(ctx, n)
+	if err != nil {
+		a.Log.Warn("alert not delivered; it is tried again", "cause", n.Cause, "error", err)
+	}
+	return err == nil
+}
