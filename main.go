@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"comanda/e2e"
+	"comanda/e2e/world"
 	"comanda/effects"
 	"comanda/handlers"
 	"comanda/handlers/cli"
@@ -61,7 +63,7 @@ func run() int {
 	return cli.Run(ctx, os.Args[1:], cli.Program{
 		Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Terminal: app.terminal,
 		Version: version(), Graph: dependencyGraph(), TargetNames: targetNames, LedgerTypes: ledgerTypes(),
-		Serve: app.serve, Relay: app.relay, Demo: app.demo, Prove: app.prove,
+		Serve: app.serve, Relay: app.relay, Demo: app.demo, Prove: app.prove, World: app.world,
 	})
 }
 
@@ -448,6 +450,32 @@ func (p program) prove(ctx context.Context, c cli.ProveConfig) error {
 	return e2e.Prove(ctx, e2e.Config{
 		Exe: exe, Names: c.Names, All: c.All, Dir: dir, Keep: keep, JSON: c.JSON, Stdout: p.stdout,
 	})
+}
+
+// world runs the lab's outside world until ctx ends.
+func (p program) world(ctx context.Context, c cli.WorldConfig) (err error) {
+	w, err := world.Open(ctx, world.Options{DB: c.DB, KeyTTL: c.KeyTTL, Faults: c.Faults, Log: p.stdout})
+	if err != nil {
+		return cli.Usage(err)
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	listener, err := net.Listen("tcp", c.Addr)
+	if err != nil {
+		return fmt.Errorf("can't listen on %s (%w): stop what uses it or give --addr another one", c.Addr, err)
+	}
+	base := "http://" + listener.Addr().String()
+	if c.TLS == "expired" {
+		conf, err := world.ExpiredTLS()
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		listener, base = tls.NewListener(listener, conf), "https://"+listener.Addr().String()
+	}
+	log := p.logger(cli.LogConfig{Level: "info", Format: "json"})
+	log.Info("listening", "url", base, "db", c.DB)
+	srv := &http.Server{Handler: w.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	context.AfterFunc(ctx, w.Release) // what hangs on purpose lets go
+	return p.serveHTTP(ctx, srv, listener, base, nil)
 }
 
 // absolute makes a path that the proofs' children, in other directories, understand; "" stays "".

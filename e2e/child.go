@@ -83,7 +83,7 @@ func (c command) start() (*child, error) {
 
 // readyLine is what a command logs once it works: a server where it listens, a relay under which name
 // it holds its tickets.
-var readyLine = map[string]string{"serve": `"msg":"listening"`, "relay": `"msg":"relaying"`}
+var readyLine = map[string]string{"serve": `"msg":"listening"`, "relay": `"msg":"relaying"`, "world": `"msg":"listening"`}
 
 func (c *child) awaitReady(line <-chan string) error {
 	text, err := c.await(context.Background(), line, "its work")

@@ -1,0 +1,106 @@
+package world
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver named sqlite
+)
+
+// Options are the settings of a World. DB is required.
+type Options struct {
+	DB     string           // its own file, made if it is missing
+	KeyTTL time.Duration    // how long a key is honoured; 0 honours none
+	Faults []string         // TARGET:FAULT[:N]
+	Log    io.Writer        // one line a request; nil discards
+	Now    func() time.Time // nil means time.Now
+}
+
+// World is a gateway and a warehouse.
+type World struct {
+	opt     Options
+	db      *sql.DB // one connection: one thing at a time
+	plan    *plan
+	closing chan struct{}
+	once    sync.Once
+
+	mu     sync.Mutex
+	flying map[string]bool // keys of requests that are under way
+	log    sync.Mutex
+}
+
+const tables = `
+CREATE TABLE IF NOT EXISTS external_effects_log (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, effect_key TEXT NOT NULL, effect_type TEXT NOT NULL, order_id TEXT NOT NULL,
+  occurred_at INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
+CREATE INDEX IF NOT EXISTS effects_by_key ON external_effects_log (effect_key);
+CREATE TABLE IF NOT EXISTS keys (
+  key TEXT NOT NULL PRIMARY KEY, body_hash TEXT NOT NULL, status INTEGER NOT NULL, answer TEXT NOT NULL, made_at INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS requests (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, method TEXT NOT NULL, path TEXT NOT NULL, key TEXT NOT NULL,
+  body_hash TEXT NOT NULL, fault TEXT NOT NULL, performed INTEGER NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS credit (customer TEXT NOT NULL PRIMARY KEY, most TEXT NOT NULL) STRICT;`
+
+// Open opens or makes the world's file.
+func Open(ctx context.Context, o Options) (*World, error) {
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	w := &World{opt: o, plan: &plan{}, closing: make(chan struct{}), flying: map[string]bool{}}
+	if err := w.plan.set(o.Faults); err != nil {
+		return nil, err
+	}
+	dsn := url.URL{Scheme: "file", Opaque: (&url.URL{Path: o.DB}).EscapedPath(),
+		RawQuery: "_pragma=journal_mode(WAL)&_synchronous=FULL&_busy_timeout=5000&_txlock=immediate"}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return nil, fmt.Errorf("open the world's file: %w", err)
+	}
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(ctx, tables); err != nil {
+		return nil, errors.Join(fmt.Errorf("make the world's tables in %s: %w", o.DB, err), db.Close())
+	}
+	w.db = db
+	return w, nil
+}
+
+// Close ends what hangs and closes the file. It must come after the server has stopped taking requests.
+func (w *World) Close() error {
+	w.Release()
+	return w.db.Close()
+}
+
+// Release ends every request that hangs on purpose, so that a server can shut down.
+func (w *World) Release() { w.once.Do(func() { close(w.closing) }) }
+
+// ExpiredTLS is a TLS setting with a certificate that expired yesterday.
+func ExpiredTLS() (*tls.Config, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a key: %w", err)
+	}
+	now := time.Now()
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-72 * time.Hour), NotAfter: now.Add(-24 * time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"}}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}, nil
+}
