@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -23,6 +24,7 @@ type lane struct {
 	pace   *rate.Limiter
 	slots  chan struct{} // one in it for each worker that is free
 	poke   chan struct{} // something may have become due
+	soon   atomic.Int64  // how long until something becomes due, as the last look found; 0 unknown
 }
 
 func newLane(r *Runner, remote Remote) *lane {
@@ -48,7 +50,7 @@ const lookEvery = time.Second
 
 // run works until ctx ends, then waits for what is under way.
 func (l *lane) run(ctx context.Context) {
-	look := time.NewTicker(lookEvery)
+	look := time.NewTimer(0)
 	defer look.Stop()
 	for ctx.Err() == nil {
 		var pass sync.WaitGroup
@@ -59,6 +61,7 @@ func (l *lane) run(ctx context.Context) {
 		if claimed > 0 && err == nil {
 			continue
 		}
+		look.Reset(l.nextLook())
 		select {
 		case <-ctx.Done():
 		case <-l.poke:
@@ -69,6 +72,19 @@ func (l *lane) run(ctx context.Context) {
 		<-l.slots
 	}
 	l.free(cap(l.slots))
+}
+
+// nextLook is how long to wait for the next look: until a wait or the time between two probes is over, and not
+// longer than lookEvery.
+func (l *lane) nextLook() time.Duration {
+	in := time.Duration(l.soon.Load())
+	if offline, _, probe := l.reach.state(); offline {
+		in = probe
+	}
+	if in <= 0 || in > lookEvery {
+		return lookEvery
+	}
+	return in + time.Millisecond
 }
 
 // free gives workers back.
@@ -146,7 +162,9 @@ func (l *lane) ready(ctx context.Context) (turn int, ready bool, err error) {
 		return 0, false, nil
 	}
 	err = l.r.opt.DB.View(ctx, func(tx *store.Tx) (err error) {
-		ready, err = tx.Due(l.remote.Name, l.r.targetOf)
+		var in int64
+		ready, in, err = tx.Due(l.remote.Name, l.r.targetOf)
+		l.soon.Store(int64(time.Duration(in) * time.Millisecond))
 		return err
 	})
 	return turn, ready, err

@@ -168,19 +168,36 @@ func (tx *Tx) halted(name string) (why string, probe bool, err error) {
 	return "", false, nil
 }
 
-// Due reports whether a claim for the target would find a ticket now; see ClaimRequest for "".
-func (tx *Tx) Due(target string, targetOf map[string]string) (bool, error) {
+// The soonest end of a wait, one step in outbox_pending.
+const sqlSoonest = `SELECT due_at FROM outbox WHERE status = 'pending' AND effect_type = $1 AND due_at > $2 ORDER BY due_at LIMIT 1`
+
+// Due reports whether a claim for the target would find a ticket now (see ClaimRequest for ""), and if not how
+// long until the first wait is over, in milliseconds; 0 when nothing waits.
+func (tx *Tx) Due(target string, targetOf map[string]string) (now bool, inMS int64, err error) {
 	paused, err := tx.Paused()
 	if err != nil || paused {
-		return false, err
+		return false, 0, err
 	}
 	var c Claim
 	kinds, err := tx.kinds(ClaimRequest{Target: target, TargetOf: targetOf}, &c)
 	if err != nil || c.Halted != "" {
-		return false, err
+		return false, 0, err
 	}
 	ids, err := tx.due(kinds, 1, 0)
-	return len(ids) > 0, err
+	if err != nil || len(ids) > 0 {
+		return len(ids) > 0, 0, err
+	}
+	for _, kind := range kinds {
+		var due int64
+		found, err := tx.find(sqlSoonest, []any{kind, tx.now}, &due)
+		if err != nil {
+			return false, 0, err
+		}
+		if in := due - tx.now; found && (inMS == 0 || in < inMS) {
+			inMS = in
+		}
+	}
+	return false, inMS, nil
 }
 
 // Charges a crash to a ticket that a dead holder had begun, while its void claim still stands.

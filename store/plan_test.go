@@ -24,6 +24,7 @@ var plans = []struct{ name, text, want string }{
 	{"requeue", sqlRequeue, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
 	{"park a ticket", sqlPark, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
 	{"bury", sqlBury, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
+	{"soonest wait", sqlSoonest, "SEARCH outbox USING COVERING INDEX outbox_pending (effect_type=? AND due_at>?)"},
 	{"freeze", sqlFreeze, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
 	{"end attempt", sqlEndAttempt, "SEARCH attempts USING INTEGER PRIMARY KEY (rowid=?)"},
 	{"unknown sends", sqlUnknown, "SEARCH attempts USING INDEX attempts_unknown (ticket_id=?)"},
