@@ -83,6 +83,19 @@ var impossible = []struct {
 	{"a second sequence", insert("sequence"), "sequence_one_row"},
 	{"a sequence below zero", "UPDATE sequence SET value = -1", "sequence_grows"},
 
+	{"a target without a name", insert("targets", "name", "''"), "targets_name"},
+	{"a target in no world", insert("targets", "mode", "'test'"), "targets_mode"},
+	{"a target paused by nobody", insert("targets", "paused", "'somebody'", "paused_at", "1"), "targets_paused"},
+	{"a target paused without a time", insert("targets", "paused", "'operator'"), "targets_paused_has_time"},
+	{"fewer than no lookups", insert("outbox", "lookups", "-1"), "outbox_lookups"},
+	{"another key than the one that was sent", insert("outbox", "wire_key", "'k'", "wire_body", "X'00'") + "; UPDATE outbox SET wire_key = 'l'", "what was sent once can not be changed"},
+	{"another body than the one that was sent", insert("outbox", "wire_key", "'k'", "wire_body", "X'00'") + "; UPDATE outbox SET wire_body = X'01'", "what was sent once can not be changed"},
+	{"another effect under the key that was sent", insert("outbox", "wire_key", "'k'", "wire_body", "X'00'") + "; UPDATE outbox SET idempotency_key = 'l'", "what was sent once can not be changed"},
+	{"an attempt of another kind", insert("outbox") + "; " + insert("attempts", "kind", "'guess'"), "attempts_kind"},
+	{"an order half taken back", insert("orders", "compensating", "2"), "orders_compensating"},
+	{"an alert for no cause", insert("alerts", "cause", "''"), "alerts_cause"},
+	{"an alert told fewer than no times", insert("alerts", "times", "-1"), "alerts_times"},
+
 	{"another history", insert("operator_log") + "; UPDATE operator_log SET who = 'nobody'", "operator_log is append-only"},
 	{"a shorter history", insert("operator_log") + "; DELETE FROM operator_log", "operator_log is append-only"},
 }
@@ -138,8 +151,11 @@ func TestTimesAreWholeNumbers(t *testing.T) {
 			want(t, db, fmt.Sprintf(`SELECT type FROM pragma_table_info('%s') WHERE name = '%s'`, table, column), "INTEGER")
 			for _, bad := range []string{"'2026-11-30T10:00:00Z'", "X'01'", "1.5", "'1.5'", "datetime('now')", "''"} {
 				changes := []string{column, bad}
-				if table == "outbox" && column == "processed_at" {
+				switch table + "." + column {
+				case "outbox.processed_at":
 					changes = append(changes, "status", "'done'")
+				case "targets.paused_at":
+					changes = append(changes, "paused", "'operator'")
 				}
 				if _, err := db.Exec(insert(table, changes...)); err == nil || !strings.Contains(err.Error(), "cannot store") {
 					t.Errorf("%s.%s took %s: %v", table, column, bad, err)

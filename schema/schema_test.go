@@ -122,6 +122,8 @@ var good = map[string][]string{
 	"relay_state":    {"id", "2", "paused", "0"},
 	"operator_log":   {"at", "1", "who", "'w'", "action", "'a'"},
 	"sequence":       {"id", "2", "value", "0"},
+	"targets":        {"name", "'refund'", "mode", "'real'", "url", "'https://g'", "paused", "NULL", "paused_at", "NULL", "probe_at", "0", "hold_until", "0", "offline_since", "NULL"},
+	"alerts":         {"cause", "'review'", "since", "1", "told_at", "0", "times", "0"},
 }
 
 // insert is a good row of table with some columns set otherwise.
