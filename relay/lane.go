@@ -143,6 +143,7 @@ func (l *lane) set(ctx context.Context, claim store.Claim, sum *tallies, under *
 		left.Add(1)
 		under.Go(func() {
 			defer left.Done()
+			defer offer(l.poke) // a worker is free, and its ticket may wait again
 			defer l.free(1)
 			sum.add(l.carry(sends, job{claim: claim, ticket: t}))
 		})

@@ -14,9 +14,10 @@ const (
 	sqlNoEntryWithoutAct  = `SELECT l.effect_key FROM ledger l LEFT JOIN external_effects_log e USING (effect_key) WHERE l.how='local' AND e.effect_key IS NULL;`
 	// Both only where every line that went out is taken back: a compensation. Only these two exclude each
 	// other; an effect that was added may stand beside either.
-	sqlNoOrderBothWays = `SELECT order_id FROM ledger WHERE effect_type IN ('refund','inventory') GROUP BY order_id HAVING count(DISTINCT effect_type) > 1
-	AND EXISTS (SELECT 1 FROM ledger AS line WHERE line.order_id = ledger.order_id AND line.effect_type = 'inventory' AND NOT EXISTS
-		(SELECT 1 FROM outbox WHERE idempotency_key = 'release:' || CASE WHEN line.effect_key LIKE 'inventory:%' THEN substr(line.effect_key, 11) ELSE line.effect_key END));`
+	sqlNoOrderBothWays = `SELECT order_id FROM ledger WHERE effect_type IN ('refund','inventory')
+GROUP BY order_id HAVING count(DISTINCT effect_type) > 1 AND EXISTS (
+  SELECT 1 FROM ledger line WHERE line.order_id = ledger.order_id AND line.effect_type = 'inventory'
+  AND NOT EXISTS (SELECT 1 FROM outbox WHERE idempotency_key = 'release:' || CASE WHEN line.effect_key LIKE 'inventory:%' THEN substr(line.effect_key, 11) ELSE line.effect_key END));`
 )
 
 func (db *DB) lookAtTruth(ctx context.Context) []Check {

@@ -10,14 +10,34 @@ import (
 
 // Story is everything that the file knows about one order.
 type Story struct {
-	Order    *Order      `json:"order"` // nil when only tickets put in by hand name the order
-	Decision *string     `json:"decision"`
-	Events   []Event     `json:"events"`
-	Tickets  []Ticket    `json:"tickets"`
-	Attempts []Attempt   `json:"attempts"`
-	Ledger   []LedgerRow `json:"ledger"`
-	Effects  []EffectRow `json:"effects"`
-	Timeline []Moment    `json:"timeline"`
+	Order    *Order        `json:"order"` // nil when only tickets put in by hand name the order
+	Decision *string       `json:"decision"`
+	Events   []Event       `json:"events"`
+	Tickets  []Ticket      `json:"tickets"`
+	Attempts []Attempt     `json:"attempts"`
+	Ledger   []LedgerRow   `json:"ledger"`
+	Effects  []EffectRow   `json:"effects"`
+	Acts     []OperatorAct `json:"acts"` // of operators, on the order and its tickets
+	Timeline []Moment      `json:"timeline"`
+}
+
+// OperatorAct is one line of the operator log.
+type OperatorAct struct {
+	Seq     int64  `json:"seq"`
+	At      int64  `json:"at"`
+	Who     string `json:"who"`
+	Action  string `json:"action"`
+	Subject string `json:"subject"`
+	Detail  string `json:"detail"`
+}
+
+// By operator_log_subject.
+const sqlActs = `SELECT seq, at, who, action, subject, detail FROM operator_log WHERE subject = $1 ORDER BY id`
+
+func (tx *Tx) acts(subject string) ([]OperatorAct, error) {
+	return collect(tx, sqlActs, []any{subject}, func(scan func(...any) error, a *OperatorAct) error {
+		return scan(&a.Seq, &a.At, &a.Who, &a.Action, &a.Subject, &a.Detail)
+	})
 }
 
 // Moment is one line of a timeline. Moments are ordered by Seq, the one sequence over all tables,
@@ -59,19 +79,34 @@ func (tx *Tx) Story(orderID string) (Story, error) {
 	if s.Effects, err = collect(tx, sqlOrderEffects, args, scanEffect); err != nil {
 		return s, err
 	}
-	s.Attempts = []Attempt{}
-	for _, t := range s.Tickets {
-		attempts, err := tx.Attempts(t.ID)
-		if err != nil {
-			return s, err
-		}
-		s.Attempts = append(s.Attempts, attempts...)
+	if err := tx.ticketStories(&s, orderID); err != nil {
+		return s, err
 	}
 	if !found && len(s.Events)+len(s.Tickets)+len(s.Ledger)+len(s.Effects) == 0 {
 		return s, ErrNotFound
 	}
 	s.Timeline = s.timeline()
 	return s, nil
+}
+
+// ticketStories adds what was tried for the tickets, and what operators did.
+func (tx *Tx) ticketStories(s *Story, orderID string) (err error) {
+	s.Attempts = []Attempt{}
+	if s.Acts, err = tx.acts(orderID); err != nil {
+		return err
+	}
+	for _, t := range s.Tickets {
+		attempts, err := tx.Attempts(t.ID)
+		if err != nil {
+			return err
+		}
+		acts, err := tx.acts(TicketSubject(t.ID))
+		if err != nil {
+			return err
+		}
+		s.Attempts, s.Acts = append(s.Attempts, attempts...), append(s.Acts, acts...)
+	}
+	return nil
 }
 
 // timeline tells the rows in the order in which they came to be. What one transaction wrote under
@@ -98,17 +133,16 @@ func (s *Story) timeline() []Moment {
 		}
 	}
 	for _, a := range s.Attempts {
-		outcome, at := "begun, not ended: unknown", a.BegunAt
-		if a.Outcome != nil {
-			outcome, at = *a.Outcome, *a.EndedAt
-		}
-		add(max(a.Seq, a.EndedSeq), at, "attempt", "ticket %d: %s: %s", a.TicketID, outcome, a.Detail)
+		a.tell(add)
 	}
 	for _, e := range s.Effects {
 		add(e.Seq, e.OccurredAt, "effect", "%s %s went out", e.EffectType, e.EffectKey)
 	}
 	for _, l := range s.Ledger {
 		add(l.Seq, l.CreatedAt, "ledger", "%s noted as done (%s)", l.EffectKey, l.How)
+	}
+	for _, a := range s.Acts {
+		add(a.Seq, a.At, "operator", "%s by %s%s", a.Action, a.Who, because(a.Detail))
 	}
 	for _, t := range s.Tickets {
 		if t.EndedSeq > 0 && t.Status != "pending" && t.Status != "processing" {
@@ -118,6 +152,25 @@ func (s *Story) timeline() []Moment {
 	}
 	slices.SortStableFunc(m, func(a, b Moment) int { return cmp.Compare(a.Seq, b.Seq) })
 	return m
+}
+
+// tell adds an attempt: what it was about to do, and what it found out.
+func (a Attempt) tell(add func(seq, at int64, kind, format string, args ...any)) {
+	if a.Kind == "claim" {
+		add(max(a.Seq, a.EndedSeq), *a.EndedAt, "attempt", "ticket %d: %s: %s", a.TicketID, *a.Outcome, a.Detail)
+		return
+	}
+	what := map[string]string{"send": "sent to", "lookup": "asked whether it happened at"}[a.Kind]
+	add(a.Seq, a.BegunAt, a.Kind, "ticket %d: %s %s", a.TicketID, what, a.Address)
+	if a.Outcome == nil {
+		add(a.Seq, a.BegunAt, a.Kind, "ticket %d: nobody knows what came of that", a.TicketID)
+		return
+	}
+	receipt := ""
+	if a.Receipt != "" {
+		receipt = ", receipt " + a.Receipt
+	}
+	add(a.EndedSeq, *a.EndedAt, a.Kind, "ticket %d: %s: %s%s", a.TicketID, *a.Outcome, a.Detail, receipt)
 }
 
 // lastAt is when a ticket came to its present state; review has no time of its own, so its last

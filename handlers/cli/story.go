@@ -88,9 +88,19 @@ func effectCount(story store.Story) string {
 	if story.Decision != nil {
 		kinds = append(kinds, *story.Decision)
 	}
+	seen := map[string]bool{}
+	count := func(kind, key string) {
+		seen[key] = true
+		if counts[kind]++; !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
 	for _, e := range story.Effects {
-		if counts[e.EffectType]++; !slices.Contains(kinds, e.EffectType) {
-			kinds = append(kinds, e.EffectType)
+		count(e.EffectType, e.EffectKey)
+	}
+	for _, l := range story.Ledger { // what happened outside has no row in the lab's world
+		if !seen[l.EffectKey] {
+			count(l.EffectType, l.EffectKey)
 		}
 	}
 	if len(kinds) == 0 {

@@ -61,3 +61,5 @@ CREATE TABLE alerts (
   detail    TEXT    NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX orders_compensating ON orders (order_id) WHERE compensating = 1;
+-- What was done to one thing, for its story.
+CREATE INDEX operator_log_subject ON operator_log (subject);
