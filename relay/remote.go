@@ -67,12 +67,23 @@ func (r Remote) plan(t store.Ticket, p store.Past, budget int64) step {
 		return step{stepSend, ""}
 	case r.CanLookup:
 		return step{stepLookup, ""}
-	case r.KeyTTL == 0:
-		return step{stepPark, "nobody knows whether it happened, and the target honours no keys: ask it before it is sent again"}
-	case t.Failures >= budget:
-		return step{stepPark, fmt.Sprintf("gave up after %d answers that tell nothing: ask the target whether it happened", t.Failures)}
 	}
-	return step{stepPark, "nobody knows whether it happened, and by now the target may have forgotten the key: ask it before it is sent again"}
+	return step{stepPark, r.whyPark(t, budget)}
+}
+
+// whyPark tells a person why nothing is sent any more, and what was heard last.
+func (r Remote) whyPark(t store.Ticket, budget int64) string {
+	why := "nobody knows whether it happened, and by now the target may have forgotten the key: ask it before it is sent again"
+	switch {
+	case r.KeyTTL == 0:
+		why = "nobody knows whether it happened, and the target honours no keys: ask it before it is sent again"
+	case t.Failures >= budget:
+		why = fmt.Sprintf("gave up after %d answers that tell nothing: ask the target whether it happened", t.Failures)
+	}
+	if t.Detail != "" {
+		why += "; last: " + t.Detail
+	}
+	return why
 }
 
 // remembers reports whether the target surely still honours the key of the oldest unknown send. Half of its

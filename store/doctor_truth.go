@@ -50,6 +50,12 @@ func (db *DB) lookAtTickets(ctx context.Context) []Check {
 			some(LevelWarning, "they need attention: `comanda sql 'SELECT received_at, problem, detail, body FROM refused_bodies'`")),
 		db.ask(ctx, "events that differ from their order's decision", `SELECT count(*) FROM events WHERE differs <> '[]'`,
 			some(LevelWarning, "they need attention: `comanda sql \"SELECT event_id, order_id, differs FROM events WHERE differs <> '[]'\"`")),
+		db.ask(ctx, "effects that happened though their ticket had ended otherwise", `SELECT count(*) FROM outbox JOIN ledger ON effect_key = idempotency_key WHERE outbox.status IN ('dead', 'discarded')`,
+			some(LevelWarning, "they need attention: `comanda sql \"SELECT id, idempotency_key FROM outbox JOIN ledger ON effect_key = idempotency_key WHERE outbox.status IN ('dead', 'discarded')\"`")),
+		db.ask(ctx, "sends of which nobody knows what came", `SELECT count(DISTINCT ticket_id) FROM attempts JOIN outbox ON outbox.id = ticket_id WHERE kind = 'send' AND closed_seq = 0 AND (outcome IS NULL OR outcome = 'unknown') AND outbox.status <> 'done'`,
+			some(LevelWarning, "the relay clears them up, or leaves them in review")),
+		db.ask(ctx, "targets out of reach or paused", `SELECT count(*) FROM targets WHERE offline_since IS NOT NULL OR paused IS NOT NULL`,
+			some(LevelWarning, "their tickets wait: `comanda targets list` says since when and why")),
 		db.ask(ctx, "relays paused", `SELECT paused FROM relay_state WHERE id = 1`,
 			some(LevelWarning, "no relay carries anything out before somebody resumes them")),
 	}

@@ -112,6 +112,9 @@ func (s *session) ticket(t store.Ticket) error {
 		if t.ProcessedAt != nil {
 			row("  ended at", instant(*t.ProcessedAt))
 		}
+		if t.WireKey != nil && *t.WireKey != t.Key {
+			row("  key sent", *t.WireKey)
+		}
 		if t.Detail != "" {
 			row("  detail", t.Detail)
 		}
@@ -124,9 +127,9 @@ func (s *session) attempts(attempts []store.Attempt) error {
 	}
 	s.printf("\n")
 	return s.table(func(row func(...string)) {
-		row("attempt", "begun at", "ended at", "outcome", "detail")
+		row("attempt", "kind", "begun at", "ended at", "outcome", "receipt", "detail")
 		for _, a := range attempts {
-			row(strconv.FormatInt(a.ID, 10), instant(a.BegunAt), instantOr(a.EndedAt, "-"), textOr(a.Outcome, "unknown"), a.Detail)
+			row(strconv.FormatInt(a.ID, 10), a.Kind, instant(a.BegunAt), instantOr(a.EndedAt, "-"), textOr(a.Outcome, "unknown"), textOrDash(a.Receipt), a.Detail)
 		}
 	})
 }
