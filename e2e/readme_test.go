@@ -141,7 +141,7 @@ func TestReadmeEffectCanBeAdded(t *testing.T) {
 		t.Fatal(err)
 	}
 	const line = "\t\t\"send_receipt\": effects.SendReceipt{},\n"
-	at := "\t\tstore.TicketInventorySync: effects.InventorySync{},\n"
+	at := "\t\tstore.TicketInventorySync:    effects.InventorySync{},\n"
 	if !strings.Contains(string(main), at) {
 		t.Fatal("main's map of effects looks otherwise")
 	}
