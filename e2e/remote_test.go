@@ -198,7 +198,7 @@ func TestRealFileIsNotSimulated(t *testing.T) {
 	if _, stderr, code = run(t, nil, builtProgram(t), "targets", "local", "refund", "--i-know", "--db", p.file); code != 0 {
 		t.Errorf("targets local exits %d: %s", code, stderr)
 	}
-	lab = must(p.serve("", "--schedule", "@every 1s"))(t)
+	must(p.serve("", "--schedule", "@every 1s"))(t)
 	if err := p.untilDrained(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,9 @@ func (g *gateway) perform(l store.Letter) store.Reply {
 }
 
 func (g *gateway) Lookup(ctx context.Context, key string) store.Finding {
+	if key == "" {
+		panic("asked for no key at all: a list of everything would be taken for an answer")
+	}
 	g.mu.Lock()
 	g.asked = append(g.asked, key)
 	lookup, did := g.lookup, g.did[key]
