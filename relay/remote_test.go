@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -185,135 +184,6 @@ func TestRejectedAfterAnUnknownTryIsUnknown(t *testing.T) {
 	})
 }
 
-// The key's window: within half of it the same letter goes again, after it nothing goes blindly.
-func TestKeyExpires(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		lookup   bool
-		did      bool // the time-out came after the target had done it
-		known    bool // another effect is known to be done there
-		want     string
-		wantDid  int
-		attempts []string
-	}{
-		{"no lookup", false, true, true, "review", 1, []string{"send unknown"}},
-		{"found", true, true, true, "done", 1, []string{"send unknown", "lookup found"}},
-		{"absent, and the lookup is tested", true, false, true, "done", 1, []string{"send unknown", "lookup absent", "send done"}},
-		{"absent, and nothing to test the lookup with", true, false, false, "review", 0, []string{"send unknown", "lookup unclear"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				db, g := openRemote(t, "test"), newGateway()
-				remote := remoteOf(g)
-				remote.CanLookup, remote.LookupGrace = c.lookup, time.Minute
-				r := remoteRunner(t, db, remote)
-				put(t, db, 2)
-				if c.known {
-					runOnce(t, r)
-				} else {
-					setTicket(t, db, `status = 'discarded', processed_at = 1`, 1)
-				}
-				g.set(func(_ context.Context, l store.Letter) store.Reply {
-					if c.did {
-						g.perform(l)
-					}
-					return timedOut
-				})
-				runOnce(t, r)
-				g.set(nil)
-				time.Sleep(12*time.Hour + time.Minute) // half of the time-to-live has passed since the row
-				runOnce(t, r)
-				if got := ticket(t, db, 2); got.Status != c.want {
-					t.Errorf("%s, want %s: %s", got.Status, c.want, got.Detail)
-				}
-				if diff := cmp.Diff(c.attempts, attempts(t, db, 2)); diff != "" {
-					t.Error(diff)
-				}
-				if _, _, did := g.seen(); did["test:O-2"] != c.wantDid {
-					t.Errorf("did %v", did)
-				}
-			})
-		})
-	}
-}
-
-// A lookup that answers 404 to everything finds nothing that is done either, and proves nothing.
-func TestMistypedLookupIsFoundOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, g := openRemote(t, "test"), newGateway()
-		remote := remoteOf(g)
-		remote.CanLookup, remote.KeyTTL = true, 0
-		g.lookup = func(context.Context, string) store.Finding {
-			return store.Finding{Knowledge: store.Absent, Status: 404}
-		}
-		r := remoteRunner(t, db, remote)
-		put(t, db, 2)
-		runOnce(t, r)
-		g.set(func(_ context.Context, l store.Letter) store.Reply { g.perform(l); return timedOut })
-		runOnce(t, r)
-		time.Sleep(time.Hour)
-		runOnce(t, r)
-		if got := ticket(t, db, 2); got.Status != "review" {
-			t.Errorf("%+v", got)
-		}
-		if _, asked, did := g.seen(); asked != 2 || did["test:O-2"] != 1 {
-			t.Errorf("asked %d times, did %v", asked, did)
-		}
-	})
-}
-
-// "Not there" is believed only when the target has had its grace to know.
-func TestLookupGrace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, g := openRemote(t, "test"), newGateway()
-		remote := remoteOf(g)
-		remote.CanLookup, remote.KeyTTL, remote.LookupGrace = true, 0, 10*time.Minute
-		r := remoteRunner(t, db, remote)
-		put(t, db, 2)
-		runOnce(t, r)
-		g.set(always(timedOut))
-		runOnce(t, r)
-		g.set(nil)
-		time.Sleep(time.Minute + time.Second)
-		runOnce(t, r)
-		if sent, asked, _ := g.seen(); sent != 2 || asked != 1 {
-			t.Fatalf("within the grace: %d sends, %d lookups", sent, asked)
-		}
-		time.Sleep(10 * time.Minute)
-		runOnce(t, r)
-		if got := ticket(t, db, 2); got.Status != "done" {
-			t.Errorf("after the grace: %+v", got)
-		}
-		if diff := cmp.Diff([]string{"send unknown", "lookup absent", "lookup absent", "send done"}, attempts(t, db, 2)); diff != "" {
-			t.Error(diff)
-		}
-	})
-}
-
-func TestLookupThatCannotBeAskedIsLeftToAPersonAfterFiveTimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, g := openRemote(t, "test"), newGateway()
-		remote := remoteOf(g)
-		remote.CanLookup, remote.KeyTTL = true, 0
-		g.lookup = func(context.Context, string) store.Finding {
-			return store.Finding{Knowledge: store.CouldNotAsk, Status: 429, Detail: "429"}
-		}
-		r := remoteRunner(t, db, remote)
-		put(t, db, 1)
-		g.set(always(vague))
-		for range 7 {
-			runOnce(t, r)
-			time.Sleep(time.Hour)
-		}
-		if got := ticket(t, db, 1); got.Status != "review" {
-			t.Errorf("%+v", got)
-		}
-		if sent, asked, _ := g.seen(); sent != 1 || asked != 5 {
-			t.Errorf("%d sends, %d lookups", sent, asked)
-		}
-	})
-}
-
 func TestRetryBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, g := openRemote(t, "test"), newGateway()
@@ -452,194 +322,6 @@ func TestLateSuccessAfterALostLease(t *testing.T) {
 	})
 }
 
-// Three days without a network: nothing dies, nothing is charged, one ticket knocks now and then, and on its
-// return everything goes out in order at the target's pace.
-func TestThreeDaysOffline(t *testing.T) {
-	for name, reply := range map[string]store.Reply{"not sent": notSent, "bytes out": timedOut} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const orders = 3000
-				db, g := openRemote(t, "test"), newGateway()
-				put(t, db, 1)
-				runOnce(t, remoteRunner(t, db, remoteOf(g))) // by which a lookup can be tested
-				remote := remoteOf(g)
-				remote.Rate, remote.Concurrency, remote.CanLookup = 20, 4, true
-				g.set(always(reply))
-				g.lookup = func(context.Context, string) store.Finding {
-					return store.Finding{Knowledge: store.CouldNotAsk, Detail: "no route", Unreachable: true}
-				}
-				r := remoteRunner(t, db, remote, func(o *Options) { o.Backoff = nil })
-				schedule, err := ParseSchedule("@every 10m")
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, stop := context.WithCancel(t.Context())
-				var loop sync.WaitGroup
-				loop.Go(func() { _ = NewLoop(r, schedule).Run(ctx) })
-				put(t, db, orders) // all but the first are new
-				time.Sleep(72 * time.Hour)
-				sent, asked, _ := g.seen()
-				if c := counts(t, db); c.Dead+c.Review != 0 || c.Done != 1 || c.Pending+c.Processing != orders-1 {
-					t.Fatalf("after three days: %+v", c)
-				}
-				if knocks := sent + asked; knocks < 72*59 || knocks > 72*62 {
-					t.Errorf("%d tries in three days, want about one a minute", knocks)
-				}
-				if got := target(t, db); got.OfflineSince == nil {
-					t.Errorf("the file does not say that the target is offline: %+v", got)
-				}
-				g.set(nil)
-				g.mu.Lock()
-				g.lookup = nil
-				g.mu.Unlock()
-				g.forget()
-				back := time.Now()
-				for counts(t, db).Done < orders && time.Since(back) < time.Hour {
-					time.Sleep(time.Second)
-				}
-				took := time.Since(back)
-				if c := counts(t, db); c.Done != orders {
-					t.Fatalf("after the return: %+v", c)
-				}
-				if least := orders / 20 * time.Second; took < least-2*time.Minute || took > least+3*time.Minute {
-					t.Errorf("the return took %v, want about %v and a probe", took, least)
-				}
-				checkOrder(t, g, orders)
-				stop()
-				loop.Wait()
-			})
-		})
-	}
-}
-
-// checkOrder: each key was sent once, by id but for what workers side by side and the tickets that knocked
-// may change.
-func checkOrder(t *testing.T, g *gateway, orders int) {
-	t.Helper()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	place := map[string]int{}
-	for i, key := range g.sent {
-		if _, twice := place[key]; twice {
-			t.Errorf("%s was sent twice", key)
-		}
-		place[key] = i
-	}
-	for id := 12; id+10 <= orders; id++ {
-		if place[fmt.Sprintf("test:O-%d", id)] > place[fmt.Sprintf("test:O-%d", id+10)] {
-			t.Fatalf("O-%d went out after O-%d", id, id+10)
-		}
-	}
-	for key, n := range g.did {
-		if n != 1 {
-			t.Errorf("%s happened %d times", key, n)
-		}
-	}
-}
-
-// A dead gateway never blocks the warehouse.
-func TestTargetsAreApart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, dead, fine := openRemote(t, "test", "other"), newGateway(), newGateway()
-		dead.set(func(ctx context.Context, _ store.Letter) store.Reply { <-ctx.Done(); return timedOut })
-		other := remoteOf(fine)
-		other.Name = "other"
-		r := remoteRunner(t, db, remoteOf(dead), func(o *Options) {
-			o.Remotes = append(o.Remotes, other)
-			o.Effects["other"] = effect{"other", nil}
-		})
-		put(t, db, 200)
-		err := db.Update(t.Context(), func(tx *store.Tx) error {
-			for i := range 100 {
-				order := fmt.Sprintf("W-%d", i)
-				if _, err := tx.InsertTicket(store.NewTicket{OrderID: order, EffectType: "other", Payload: "{}", Key: "other:" + order}); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		schedule, _ := ParseSchedule("@every 10s")
-		ctx, stop := context.WithCancel(t.Context())
-		var loop sync.WaitGroup
-		loop.Go(func() { _ = NewLoop(r, schedule).Run(ctx) })
-		time.Sleep(15 * time.Second) // less than the dead one's time-out
-		if sent, _, _ := fine.seen(); sent != 100 {
-			t.Errorf("%d of 100 went to the target that is fine", sent)
-		}
-		stop()
-		loop.Wait()
-	})
-}
-
-// No more sends at once than the target is to be given, and none waits with a claim in hand.
-func TestConcurrency(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, g := openRemote(t, "test"), newGateway()
-		remote := remoteOf(g)
-		remote.Concurrency = 3
-		var mu sync.Mutex
-		now, most := 0, 0
-		g.set(func(_ context.Context, l store.Letter) store.Reply {
-			mu.Lock()
-			now++
-			most = max(most, now)
-			mu.Unlock()
-			time.Sleep(time.Second)
-			mu.Lock()
-			now--
-			mu.Unlock()
-			return g.perform(l)
-		})
-		put(t, db, 30)
-		r := remoteRunner(t, db, remote)
-		schedule, _ := ParseSchedule("@every 10s")
-		ctx, stop := context.WithCancel(t.Context())
-		var loop sync.WaitGroup
-		loop.Go(func() { _ = NewLoop(r, schedule).Run(ctx) })
-		for range 9 {
-			time.Sleep(time.Second)
-			if c := counts(t, db); c.Processing > 3 {
-				t.Errorf("%d claimed for 3 workers", c.Processing)
-			}
-		}
-		time.Sleep(10 * time.Second)
-		if c := counts(t, db); c.Done != 30 || most != 3 {
-			t.Errorf("%+v, at most %d at once", c, most)
-		}
-		stop()
-		loop.Wait()
-	})
-}
-
-// One ticket that the target can't bear does not hold the others: three try in turn.
-func TestPoisonTicketDoesNotHoldTheTarget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db, g := openRemote(t, "test"), newGateway()
-		put(t, db, 10)
-		g.set(func(_ context.Context, l store.Letter) store.Reply {
-			if l.Key == "test:O-1" {
-				return store.Reply{Evidence: store.Unknown, Status: 500, Detail: "500", Unreachable: true}
-			}
-			return g.perform(l)
-		})
-		r := remoteRunner(t, db, remoteOf(g))
-		r.lanes[0].reach.offline = true
-		schedule, _ := ParseSchedule("@every 10s")
-		ctx, stop := context.WithCancel(t.Context())
-		var loop sync.WaitGroup
-		loop.Go(func() { _ = NewLoop(r, schedule).Run(ctx) })
-		time.Sleep(3 * time.Minute)
-		if c := counts(t, db); c.Done != 9 {
-			t.Errorf("%+v", c)
-		}
-		stop()
-		loop.Wait()
-	})
-}
-
 // What can't be read is parked, and the others go out.
 func TestRemotePoisonIsParked(t *testing.T) {
 	db, g := openRemote(t, "test"), newGateway()
@@ -678,6 +360,30 @@ func TestStopWhileSending(t *testing.T) {
 		}
 		if !slices.Equal(attempts(t, db, 1), []string{"send unknown"}) {
 			t.Errorf("%v", attempts(t, db, 1))
+		}
+	})
+}
+
+// A target that was made local: what may have happened outside is not simulated, what surely did not is.
+func TestMadeLocalAfterAnUnknownSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, g := openRemote(t, "test"), newGateway()
+		put(t, db, 2)
+		r := remoteRunner(t, db, remoteOf(g))
+		g.set(always(timedOut))
+		runOnce(t, r)
+		g.set(always(notSent))
+		runOnce(t, r)
+		err := db.Update(t.Context(), func(tx *store.Tx) error { _, err := tx.TargetLocal("test", "me"); return err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if got, want := runOnce(t, newRunner(t, db, nil)), (Tally{Claimed: 2, Done: 1, Review: 1}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		if n := effectsOf(t, db, "effect_key = 'test:O-1'"); n != 0 || ticket(t, db, 1).Status != "review" {
+			t.Errorf("%d simulated, %+v", n, ticket(t, db, 1))
 		}
 	})
 }
