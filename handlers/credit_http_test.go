@@ -45,6 +45,15 @@ func answersWith(status int, body string) http.HandlerFunc {
 	}
 }
 
+// redirects sends the asker to where the answer would be yes.
+func redirects(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/yes" {
+		_, _ = io.WriteString(w, `{"credit_ok":true}`)
+		return
+	}
+	http.Redirect(w, r, "/yes", http.StatusFound)
+}
+
 func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
 func TestRemoteCredit(t *testing.T) {
@@ -52,12 +61,10 @@ func TestRemoteCredit(t *testing.T) {
 		answer http.HandlerFunc
 		want   string // in the answer; "" is 503
 	}{
-		"credit":    {answersWith(200, `{"credit_ok":true}`), `"credit_ok":true,"decision":"inventory"`},
-		"no credit": {answersWith(200, `{"credit_ok":false,"why":"late"}`), `"credit_ok":false,"decision":"refund"`},
-		"500":       {answersWith(500, `{"credit_ok":true}`), ""},
-		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		}, ""},
+		"credit":             {answersWith(200, `{"credit_ok":true}`), `"credit_ok":true,"decision":"inventory"`},
+		"no credit":          {answersWith(200, `{"credit_ok":false,"why":"late"}`), `"credit_ok":false,"decision":"refund"`},
+		"500":                {answersWith(500, `{"credit_ok":true}`), ""},
+		"a redirect":         {redirects, ""},
 		"HTML":               {answersWith(200, `<html>`), ""},
 		"text for true":      {answersWith(200, `{"credit_ok":"true"}`), ""},
 		"null":               {answersWith(200, `{"credit_ok":null}`), ""},

@@ -65,7 +65,7 @@ func (a *Alerts) Run(ctx context.Context) {
 func (a *Alerts) look(ctx context.Context) {
 	conditions, err := a.conditions(ctx)
 	if err == nil {
-		err = a.DB.LastCommit()
+		err = a.writes(ctx)
 	}
 	a.withoutFile(ctx, err)
 	if err != nil {
@@ -84,6 +84,17 @@ func (a *Alerts) look(ctx context.Context) {
 			a.over(ctx, k)
 		}
 	}
+}
+
+// writes says whether the file takes commits. After one that failed it tries a small one: perhaps nobody else
+// would, and a file that was held for a moment needs no person.
+func (a *Alerts) writes(ctx context.Context) error {
+	if a.DB.LastCommit() == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.Every)
+	defer cancel()
+	return a.DB.Update(ctx, (*store.Tx).Touch)
 }
 
 func (a *Alerts) conditions(ctx context.Context) (all []store.Condition, err error) {

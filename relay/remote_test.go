@@ -387,3 +387,42 @@ func TestMadeLocalAfterAnUnknownSend(t *testing.T) {
 		}
 	})
 }
+
+// A pause that another process set holds at once, and its end is seen within a second.
+func TestPauseFromAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, g := openRemote(t, "test"), newGateway()
+		other, err := store.Open(t.Context(), db.Path(), store.Options{Readers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		act := func(fn func(*store.Tx) error) {
+			t.Helper()
+			if err := other.Update(t.Context(), fn); err != nil {
+				t.Fatal(err)
+			}
+		}
+		act(func(tx *store.Tx) error { return tx.PauseTarget("test", "me", "stocktaking") })
+		schedule, err := ParseSchedule("@every 1h")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var loop sync.WaitGroup
+		r := remoteRunner(t, db, remoteOf(g))
+		loop.Go(func() { _ = NewLoop(r, schedule).Run(ctx) })
+		put(t, db, 1)
+		time.Sleep(time.Minute)
+		if sent, _, _ := g.seen(); sent != 0 {
+			t.Error("sent while another process had paused the target")
+		}
+		act(func(tx *store.Tx) error { return tx.ResumeTarget("test", "me") })
+		time.Sleep(time.Second + 10*time.Millisecond)
+		if sent, _, _ := g.seen(); sent != 1 {
+			t.Errorf("%d sends a second after it was resumed", sent)
+		}
+		stop()
+		loop.Wait()
+	})
+}
