@@ -16,5 +16,9 @@
 //   - A dead holder's lease is void at once, a living one's only after a watcher has seen it stand
 //     for its whole length: TestDeadHolderFreedAtOnce, TestStoppedHolderFreedAfterItsLease.
 //   - A ledger row and its effect are written together or not at all: TestSettleLocalOnce.
+//   - No send without its row, and no other letter than the first: TestBeginAttempt.
+//   - What a send found out is written in every state of its ticket, and undoes no end: TestRemember.
+//   - What is real in this file is claimed for no lab: TestLanes, TestMarks.
+//   - An order is taken back once, however its lines stand: TestCompensationMatrix.
 //   - A claim costs the same however many tickets are done: TestQueryPlans.
 package store

@@ -26,7 +26,7 @@ type Work struct {
 // whether that was Done or AlreadyDone.
 type Act struct {
 	// How is "local": the lab's world is a table, and its row is written by the settlement itself,
-	// together with the ledger's. (Effects in another house will say so here.)
+	// together with the ledger's. For a target outside, what is written is what its send found out.
 	How string
 }
 
