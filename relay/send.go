@@ -150,10 +150,23 @@ func (l *lane) settle(ctx context.Context, j *job, past store.Past, attempt int6
 		e, err = l.apply(tx, j, v, offline, past.Unknown > 0)
 		return err
 	})
-	if news && err == nil {
-		l.sayReach(offline, reply.Detail)
+	if err == nil {
+		l.say(v, offline, news, reply.Detail)
 	}
 	return e, err
+}
+
+// say logs what became of the target itself, once it is committed.
+func (l *lane) say(v verdict, offline, news bool, why string) {
+	if news {
+		l.sayReach(offline, why)
+	}
+	if v.pause != "" {
+		l.log.Error("target is paused; its tickets wait until it lets us in", "why", v.pause)
+	}
+	if v.hold > 0 {
+		l.log.Warn("target asked to be left alone", "for", v.hold)
+	}
 }
 
 // wait is the backoff after a reply: what was not sent and what was not yet taken up costs the ticket
