@@ -1,5 +1,5 @@
 // Package cli is the command line: it turns arguments and environment into settings, checks them,
-// and either hands them to what main wired (serve, relay, demo, prove) or answers from the file.
+// and either hands them to what main wired (serve, relay, demo, prove, world) or answers from the file.
 //
 // A command is a request too: it reads through store and writes to one stream. Exit codes are 0
 // fine, 1 failed, 2 wrong usage or setting; an error goes to the error stream in one sentence. This
@@ -8,9 +8,10 @@
 // Invariants, and the tests that hold them:
 //
 //   - the help lists the commands that exist and nothing else: TestHelpListsWhatExists
-//   - every flag has an environment twin, and prove and demo have none: TestEveryFlagHasATwin,
-//     TestProveAndDemoReadNoEnvironment
-//   - what can't work is refused before anything is opened: TestSettingsAreChecked
+//   - every flag has an environment twin, and prove, demo and world have none: TestEveryFlagHasATwin,
+//     TestProveAndDemoReadNoEnvironment, TestOutsideDoesNotReachTheLab
+//   - what can't work is refused before anything is opened: TestSettingsAreChecked, TestTargetSettings,
+//     TestBoundsHoldWithoutAnAddress
 //   - no value can write to the terminal anything but visible characters: TestValuesAreMadeVisible
 //   - `sql` changes nothing, in this file or another: TestSQLOnlyReads
 package cli

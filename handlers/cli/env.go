@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -34,15 +35,21 @@ func (e *environment) resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 	return nil, nil
 }
 
-// blame adds to a complaint about a flag that its value came from the environment.
+// blame adds to a complaint about flags which of their values came from the environment.
 func (e *environment) blame(sentence string) string {
-	rest, ok := strings.CutPrefix(sentence, "--")
-	if !ok {
+	if !strings.HasPrefix(sentence, "--") {
 		return sentence
 	}
-	name, _, _ := strings.Cut(rest, " ")
-	if variable := e.used[strings.TrimSuffix(name, ":")]; variable != "" {
-		return sentence + " (it comes from " + variable + ")"
+	var from []string
+	for word := range strings.FieldsSeq(sentence) {
+		flag := strings.TrimRight(word, ":;,")
+		name, isFlag := strings.CutPrefix(flag, "--")
+		if variable := e.used[name]; isFlag && variable != "" {
+			from = append(from, flag+" comes from "+variable)
+		}
 	}
-	return sentence
+	if len(from) == 0 {
+		return sentence
+	}
+	return sentence + " (" + strings.Join(slices.Compact(from), ", ") + ")"
 }

@@ -63,7 +63,7 @@ type serveCmd struct {
 	fileFlag
 	Addr string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where to listen."`
 	relayFlags
-	Credit   creditFlags `embed:"" prefix:"credit-"`
+	Credit   creditFlags `embed:"" prefix:"credit-" group:"Credit"`
 	NoRelay  bool        `help:"Take orders only; another process carries them out."`
 	Insecure bool        `help:"Listen on other than the loopback address without a password."`
 	logFlags

@@ -126,20 +126,53 @@ func writeCommands(b *strings.Builder, n *kong.Node) {
 	}
 }
 
-// writeFlags lists the flags below n, each name once; for several commands it says which take it.
+// flagEntry is a flag with the commands that take it.
+type flagEntry struct {
+	flag     *kong.Flag
+	twin     string
+	commands []string
+}
+
+// writeFlags lists the flags below n, first those of no group, then group by group.
 func writeFlags(b *strings.Builder, n *kong.Node) {
-	type entry struct {
-		flag     *kong.Flag
-		twin     string
-		commands []string
+	entries := flagsBelow(n)
+	groups := []string{""}
+	for _, e := range entries {
+		if g := groupOf(e.flag); !slices.Contains(groups, g) {
+			groups = append(groups, g)
+		}
 	}
-	var entries []*entry
+	for _, g := range groups {
+		if g != "" {
+			b.WriteString("\n" + g + ":\n")
+		}
+		for _, e := range entries {
+			if groupOf(e.flag) == g {
+				e.write(b, n.Parent == nil)
+			}
+		}
+		if g == "" && n.Parent != nil {
+			twoColumns(b, "-h, --help", "Show this help.")
+		}
+	}
+}
+
+func groupOf(f *kong.Flag) string {
+	if f.Group == nil {
+		return ""
+	}
+	return f.Group.Title
+}
+
+// flagsBelow collects the flags of n and of the commands below it, each name once.
+func flagsBelow(n *kong.Node) []*flagEntry {
+	var entries []*flagEntry
 	eachNode(n, func(n *kong.Node) {
 		for _, f := range n.Flags {
-			i := slices.IndexFunc(entries, func(e *entry) bool { return e.flag.Name == f.Name })
+			i := slices.IndexFunc(entries, func(e *flagEntry) bool { return e.flag.Name == f.Name })
 			if i < 0 {
 				i = len(entries)
-				entries = append(entries, &entry{flag: f})
+				entries = append(entries, &flagEntry{flag: f})
 			}
 			if entries[i].twin == "" {
 				entries[i].twin = twin(f)
@@ -149,24 +182,24 @@ func writeFlags(b *strings.Builder, n *kong.Node) {
 			}
 		}
 	})
-	for _, e := range entries {
-		twoColumns(b, flagName(e.flag), e.flag.Help)
-		var notes []string
-		if e.twin != "" {
-			notes = append(notes, e.twin)
-		}
-		if e.flag.HasDefault {
-			notes = append(notes, "default "+e.flag.Default)
-		}
-		if n.Parent == nil && len(e.commands) > 0 {
-			notes = append(notes, "for "+strings.Join(e.commands, ", "))
-		}
-		if len(notes) > 0 {
-			twoColumns(b, "", strings.Join(notes, "; "))
-		}
+	return entries
+}
+
+// write tells of one flag; withCommands says which commands take it.
+func (e *flagEntry) write(b *strings.Builder, withCommands bool) {
+	twoColumns(b, flagName(e.flag), e.flag.Help)
+	var notes []string
+	if e.twin != "" {
+		notes = append(notes, e.twin)
 	}
-	if n.Parent != nil {
-		twoColumns(b, "-h, --help", "Show this help.")
+	if e.flag.HasDefault {
+		notes = append(notes, "default "+e.flag.Default)
+	}
+	if withCommands && len(e.commands) > 0 {
+		notes = append(notes, "for "+strings.Join(e.commands, ", "))
+	}
+	if len(notes) > 0 {
+		twoColumns(b, "", strings.Join(notes, "; "))
 	}
 }
 

@@ -3,8 +3,10 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,12 +30,12 @@ type targetFlags struct {
 
 // remoteFlags are what serve and relay share about the world outside.
 type remoteFlags struct {
-	Refund        targetFlags   `embed:"" prefix:"refund-"`
-	Inventory     targetFlags   `embed:"" prefix:"inventory-"`
-	Release       targetFlags   `embed:"" prefix:"release-"`
-	RetryBase     time.Duration `default:"5s" placeholder:"DURATION" help:"The longest first wait after a try that came to nothing; it doubles with each."`
-	RetryMax      time.Duration `default:"6h" placeholder:"DURATION" help:"The longest wait there is, at most 24h."`
-	RetryBudget   int           `default:"12" placeholder:"N" help:"Unknown answers before the target is asked, or a person, 1 to 1000."`
+	Refund        targetFlags   `embed:"" prefix:"refund-" group:"Refund target"`
+	Inventory     targetFlags   `embed:"" prefix:"inventory-" group:"Inventory target"`
+	Release       targetFlags   `embed:"" prefix:"release-" group:"Release target"`
+	RetryBase     time.Duration `group:"Retries" default:"5s" placeholder:"DURATION" help:"The longest first wait after a try that came to nothing; it doubles with each."`
+	RetryMax      time.Duration `group:"Retries" default:"6h" placeholder:"DURATION" help:"The longest wait there is, at most 24h."`
+	RetryBudget   int           `group:"Retries" default:"12" placeholder:"N" help:"Unknown answers before the target is asked, or a person, 1 to 1000."`
 	OnLineFailure string        `enum:"review,compensate" default:"review" placeholder:"WHAT" help:"What a line that was rejected does to its order: review leaves it to a person, compensate takes the other lines back and refunds."`
 	AlertURL      string        `name:"alert-url" placeholder:"URL" help:"Where to tell a person that something needs one (Slack, ntfy, n8n)."`
 	AlertFormat   string        `enum:"json,text" default:"json" placeholder:"FORMAT" help:"How to tell it: json, an object with text in it as Slack and n8n take it, or text, as an ntfy topic does."`
@@ -104,10 +106,17 @@ func (f remoteFlags) config(lease time.Duration) (c RemoteConfig, err error) {
 	return c, nil
 }
 
-func (f targetFlags) config(name string, lease time.Duration) (TargetConfig, error) {
-	c := TargetConfig{Name: name, URL: f.URL, Timeout: f.Timeout, KeyTTL: f.KeyTTL, LookupURL: f.LookupURL, LookupGrace: f.LookupGrace,
+// config refuses what is out of bounds even for a target without an address: it is a typing error all the same.
+func (f targetFlags) config(name string, lease time.Duration) (c TargetConfig, err error) {
+	c = TargetConfig{Name: name, URL: f.URL, Timeout: f.Timeout, KeyTTL: f.KeyTTL, LookupURL: f.LookupURL, LookupGrace: f.LookupGrace,
 		Concurrency: f.Concurrency, AcceptAny: f.Accept == "any", RejectCodes: f.RejectCodes, QuoteKey: f.QuoteKey}
 	flag := func(s string) string { return "--" + name + "-" + s }
+	if c.Rate, err = parseRate(f.Rate); err != nil {
+		return c, fmt.Errorf("%s %q %w", flag("rate"), f.Rate, err)
+	}
+	if err := f.check(flag); err != nil {
+		return c, err
+	}
 	if f.URL == "" {
 		if f.LookupURL != "" || f.TokenFile != "" {
 			return c, fmt.Errorf("%s and %s are for a target with an address: give %s too", flag("lookup-url"), flag("token-file"), flag("url"))
@@ -117,40 +126,38 @@ func (f targetFlags) config(name string, lease time.Duration) (TargetConfig, err
 	if name == "inventory" && len(f.RejectCodes) == 0 {
 		c.RejectCodes = []string{"out_of_stock"}
 	}
-	if err := f.check(flag, lease); err != nil {
+	if err := f.checkAddresses(flag); err != nil {
 		return c, err
 	}
-	var err error
-	if c.Rate, err = parseRate(f.Rate); err != nil {
-		return c, fmt.Errorf("%s %q %w", flag("rate"), f.Rate, err)
+	if lease < 2*f.Timeout {
+		return c, fmt.Errorf("--lease %s is under twice %s %s, and a claim must outlast its request: make the lease longer or the timeout shorter", lease, flag("timeout"), f.Timeout)
 	}
 	c.Token, err = secret(flag("token-file"), f.TokenFile)
 	return c, err
 }
 
-func (f targetFlags) check(flag func(string) string, lease time.Duration) error {
-	if err := checkURL(flag("url"), f.URL); err != nil {
+func (f targetFlags) checkAddresses(flag func(string) string) error {
+	if err := checkURL(flag("url"), f.URL); err != nil || f.LookupURL == "" {
 		return err
 	}
-	if f.LookupURL != "" {
-		if !strings.Contains(f.LookupURL, "{key}") {
-			return fmt.Errorf("%s must have {key} where the key goes", flag("lookup-url"))
-		}
-		if err := checkURL(flag("lookup-url"), strings.ReplaceAll(f.LookupURL, "{key}", "key")); err != nil {
-			return err
-		}
+	if !strings.Contains(f.LookupURL, "{key}") {
+		return fmt.Errorf("%s must have {key} where the key goes", flag("lookup-url"))
 	}
+	return checkURL(flag("lookup-url"), strings.ReplaceAll(f.LookupURL, "{key}", "key"))
+}
+
+func (f targetFlags) check(flag func(string) string) error {
 	switch {
 	case f.Timeout < 100*time.Millisecond || f.Timeout > 10*time.Minute:
 		return fmt.Errorf("%s must be between 100ms and 10m, not %s", flag("timeout"), f.Timeout)
-	case lease < 2*f.Timeout:
-		return fmt.Errorf("--lease %s is under twice %s %s, and a claim must outlast its request: make the lease longer or the timeout shorter", lease, flag("timeout"), f.Timeout)
 	case f.KeyTTL < 0 || f.KeyTTL > 8760*time.Hour:
 		return fmt.Errorf("%s must be between 0 and 8760h, not %s", flag("key-ttl"), f.KeyTTL)
 	case f.LookupGrace < 0 || f.LookupGrace > 24*time.Hour:
 		return fmt.Errorf("%s must be between 0 and 24h, not %s", flag("lookup-grace"), f.LookupGrace)
 	case f.Concurrency < 1 || f.Concurrency > 256:
 		return fmt.Errorf("%s must be between 1 and 256, not %d", flag("concurrency"), f.Concurrency)
+	case slices.ContainsFunc(f.RejectCodes, func(code string) bool { return code == "" || code != strings.TrimSpace(code) }):
+		return fmt.Errorf("%s must be codes with a comma and nothing else between them, not %q", flag("reject-codes"), strings.Join(f.RejectCodes, ","))
 	}
 	return nil
 }
@@ -159,14 +166,24 @@ func (f targetFlags) check(flag func(string) string, lease time.Duration) error 
 func checkURL(flag, raw string) error {
 	u, err := url.Parse(raw)
 	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return fmt.Errorf("%s must be a complete address such as https://gateway.example/refunds", flag)
+	case !isPort(u):
+		return fmt.Errorf("%s must have a port between 1 and 65535, or none", flag)
 	case u.User != nil:
 		return fmt.Errorf("%s must not hold a name or password: put a token into a file and name that", flag)
 	case u.Fragment != "":
 		return fmt.Errorf("%s must not have a part after #, which is never sent", flag)
 	}
 	return nil
+}
+
+func isPort(u *url.URL) bool {
+	if !strings.HasSuffix(u.Host, ":"+u.Port()) {
+		return true
+	}
+	n, err := strconv.Atoi(u.Port())
+	return err == nil && n > 0 && n <= 65535
 }
 
 var perSecond = map[string]float64{"s": 1, "m": 60, "h": 3600}
@@ -222,6 +239,9 @@ type CreditConfig struct {
 
 func (f creditFlags) config() (CreditConfig, error) {
 	c := CreditConfig{URL: f.URL, Timeout: f.Timeout, FallbackToBook: f.Fallback == "book"}
+	if f.Timeout < 50*time.Millisecond || f.Timeout > 15*time.Second {
+		return c, Usage(fmt.Errorf("--credit-timeout must be between 50ms and 15s, not %s", f.Timeout))
+	}
 	if f.URL == "" {
 		if f.TokenFile != "" {
 			return c, Usage(errors.New("--credit-token-file is for a credit source with an address: give --credit-url too"))
@@ -230,9 +250,6 @@ func (f creditFlags) config() (CreditConfig, error) {
 	}
 	if err := checkURL("--credit-url", f.URL); err != nil {
 		return c, Usage(err)
-	}
-	if f.Timeout < 50*time.Millisecond || f.Timeout > 15*time.Second {
-		return c, Usage(fmt.Errorf("--credit-timeout must be between 50ms and 15s, not %s", f.Timeout))
 	}
 	token, err := secret("--credit-token-file", f.TokenFile)
 	c.Token = token
@@ -258,8 +275,11 @@ type WorldConfig struct {
 }
 
 func (c *worldCmd) Run(s *session) error {
-	if err := checkAddr(c.Addr, false); err != nil {
+	if err := checkAddr(c.Addr, true); err != nil {
 		return err
+	}
+	if host, _, _ := net.SplitHostPort(c.Addr); !isLoopback(host) {
+		return Usage(fmt.Errorf("--addr %s can be reached from other machines, and the lab's world is for this one only: use 127.0.0.1", c.Addr))
 	}
 	if c.KeyTTL < 0 {
 		return Usage(fmt.Errorf("--key-ttl must not be negative: %s", c.KeyTTL))
