@@ -84,7 +84,7 @@ func Open(ctx context.Context, path string, opt Options) (*DB, error) {
 		return nil, err
 	}
 	if err := probe(ctx, full); err != nil {
-		return nil, err
+		return nil, unlessInterrupted(ctx, full, err)
 	}
 	db := &DB{
 		path: full, opt: opt,
@@ -94,10 +94,18 @@ func Open(ctx context.Context, path string, opt Options) (*DB, error) {
 		wake: make(chan struct{}, 1),
 	}
 	if err := db.connect(ctx); err != nil {
-		return nil, errors.Join(err, db.closeConns())
+		return nil, errors.Join(unlessInterrupted(ctx, full, err), db.closeConns())
 	}
 	go db.commitLoop()
 	return db, nil
+}
+
+// unlessInterrupted keeps what an interruption broke from passing for a fault of the file.
+func unlessInterrupted(ctx context.Context, path string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted while opening %s: %w", path, ctx.Err())
+	}
+	return err
 }
 
 // Path returns the file's absolute path with symbolic links resolved.

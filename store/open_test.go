@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -314,4 +315,17 @@ func TestOpenBesideABusyWriter(t *testing.T) {
 	mustExec(t, other, `BEGIN IMMEDIATE`)
 	open(t, path, Options{BusyTimeout: time.Millisecond})
 	mustExec(t, other, `ROLLBACK`)
+}
+
+// Who is interrupted while opening is told so, and not that the file is bad.
+func TestInterruptedOpen(t *testing.T) {
+	path := newPath(t)
+	if err := open(t, path, Options{}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Open(ctx, path, Options{}); !errors.Is(err, context.Canceled) || errors.Is(err, ErrRefused) {
+		t.Errorf("%v", err)
+	}
 }
