@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,9 +41,9 @@ func (p *pager) take() string {
 	return got
 }
 
-func watchFor(t *testing.T, db *store.DB, p *pager, stalled *bool) (stop func()) {
+func watchFor(t *testing.T, db *store.DB, p *pager, stalled *atomic.Bool) (stop func()) {
 	t.Helper()
-	a := &Alerts{DB: db, Tell: p.tell, Log: slog.New(slog.DiscardHandler), Stalled: func() bool { return stalled != nil && *stalled }}
+	a := &Alerts{DB: db, Tell: p.tell, Log: slog.New(slog.DiscardHandler), Stalled: func() bool { return stalled != nil && stalled.Load() }}
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { a.Run(ctx) })
@@ -84,7 +85,8 @@ func TestOneAlertForManyFailures(t *testing.T) {
 
 func TestAlertCauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, p, stalled := openRemote(t, "test"), &pager{}, false
+		db, p := openRemote(t, "test"), &pager{}
+		var stalled atomic.Bool
 		put(t, db, 2)
 		defer watchFor(t, db, p, &stalled)()
 		act := func(fn func(*store.Tx) error) {
@@ -116,9 +118,9 @@ func TestAlertCauses(t *testing.T) {
 		step(2*time.Minute, "onset target test offline")
 		act(func(tx *store.Tx) error { return tx.Offline("test", false) })
 		step(time.Minute, "over target test offline")
-		stalled = true
+		stalled.Store(true)
 		step(time.Minute, "onset relay stalled")
-		stalled = false
+		stalled.Store(false)
 		step(time.Minute, "over relay stalled")
 	})
 }

@@ -5,8 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"time"
+
+	sqlitelib "modernc.org/sqlite/lib"
 
 	"comanda/schema"
 )
@@ -26,6 +29,9 @@ func probe(ctx context.Context, path string) error {
 	if err != nil { // perhaps another process began to write just now: look again, with its locks
 		m, err = readMark(ctx, probeDSN(path, false))
 	}
+	if code(err) == sqlitelib.SQLITE_READONLY {
+		m, err = markBesideJournal(ctx, path)
+	}
 	if err != nil {
 		if err = translate(err); errors.Is(err, ErrBusy) {
 			return fmt.Errorf("look at %s: %w", path, err)
@@ -33,6 +39,23 @@ func probe(ctx context.Context, path string) error {
 		return refuse("%s is not a SQLite file that can be read (%v): give --db another path; it was not touched", path, err)
 	}
 	return m.check(path)
+}
+
+// markBesideJournal looks at a file beside which lies a journal to be rolled back; ours have one only while they
+// are made. If the power was cut then, perhaps not even the header is on the disk: SQLite rolls such a file
+// back to what it was before, as it would for its own program.
+func markBesideJournal(ctx context.Context, path string) (mark, error) {
+	m, err := readMark(ctx, probeDSN(path, true))
+	if code(err) != sqlitelib.SQLITE_NOTADB {
+		return m, err
+	}
+	if m, err = readMark(ctx, fileURI(path, url.Values{"mode": {"rw"}, "_busy_timeout": {"5000"}})); err != nil {
+		return m, err
+	}
+	if st, err := os.Stat(path); err == nil && st.Size() == 0 {
+		m.vacuum = incremental // nothing was in it: it will be ours
+	}
+	return m, nil
 }
 
 // incremental is PRAGMA auto_vacuum's number for INCREMENTAL.

@@ -33,6 +33,8 @@ type Options struct {
 	// MustExist refuses to make a new file, or to bring an older one up to date: what only looks at a
 	// file leaves it as it is.
 	MustExist bool
+
+	vfs string // SQLite's name of another way to the disk, for tests that cut the power
 }
 
 func (o Options) withDefaults() Options {
@@ -55,6 +57,13 @@ func (o Options) withDefaults() Options {
 		o.Boot = bootClock
 	}
 	return o
+}
+
+func (o Options) otherVFS() string {
+	if o.vfs == "" {
+		return ""
+	}
+	return "&vfs=" + o.vfs
 }
 
 // DB is one open comanda file. It is safe for concurrent use.
@@ -172,7 +181,7 @@ func (db *DB) connect(ctx context.Context) error {
 	}
 	st, err := os.Stat(db.path)
 	fresh := err != nil || st.Size() == 0
-	w, err := db.openConn(ctx, writerDSN(db.path, db.opt.BusyTimeout, db.opt.Synchronous, fresh))
+	w, err := db.openConn(ctx, writerDSN(db.path, db.opt.BusyTimeout, db.opt.Synchronous, fresh)+db.opt.otherVFS())
 	if err != nil {
 		return db.openError(err)
 	}
@@ -187,7 +196,7 @@ func (db *DB) connect(ctx context.Context) error {
 		return fmt.Errorf("set the busy timeout: %w", err)
 	}
 	for range db.opt.Readers {
-		r, err := db.openConn(ctx, readerDSN(db.path, db.opt.BusyTimeout))
+		r, err := db.openConn(ctx, readerDSN(db.path, db.opt.BusyTimeout)+db.opt.otherVFS())
 		if err != nil {
 			return db.openError(err)
 		}

@@ -17,18 +17,18 @@ type Story struct {
 	Attempts []Attempt     `json:"attempts"`
 	Ledger   []LedgerRow   `json:"ledger"`
 	Effects  []EffectRow   `json:"effects"`
-	Acts     []OperatorAct `json:"acts"` // of operators, on the order and its tickets
+	Acts     []OperatorAct `json:"-"` // of operators, on the order and its tickets: lines of the timeline
 	Timeline []Moment      `json:"timeline"`
 }
 
 // OperatorAct is one line of the operator log.
 type OperatorAct struct {
-	Seq     int64  `json:"seq"`
-	At      int64  `json:"at"`
-	Who     string `json:"who"`
-	Action  string `json:"action"`
-	Subject string `json:"subject"`
-	Detail  string `json:"detail"`
+	Seq     int64
+	At      int64 // Unix milliseconds
+	Who     string
+	Action  string
+	Subject string // "ticket 12", or an order's id
+	Detail  string
 }
 
 // By operator_log_subject.
