@@ -24,6 +24,9 @@ func (s *Server) actOn(do string) echo.HandlerFunc {
 		if err != nil {
 			return notFound("a ticket's id is a whole number")
 		}
+		if c.QueryParams().Has("preview") {
+			return badRequest("one ticket is not previewed here: POST /api/tickets/" + do + "?preview=1 with its id in ids")
+		}
 		act, _, err := s.readAct(c, do)
 		if err != nil {
 			return err
@@ -43,21 +46,39 @@ func (s *Server) actOn(do string) echo.HandlerFunc {
 }
 
 // actOnMany is POST /api/tickets/retry|discard|resolve {"ids":[…]}: over exactly these tickets, each of which
-// may be refused for itself; with "preview":true it only tells what it would do.
+// may be refused for itself; with "preview":true or ?preview=1 it only tells what it would do.
 func (s *Server) actOnMany(do string) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		act, preview, err := s.readAct(c, do, "ids", "preview")
 		if err != nil {
 			return err
 		}
+		asked, err := previewAsked(c)
+		if err != nil {
+			return err
+		}
 		var r hand.Report
-		if preview {
+		if preview || asked {
 			r, err = act.Preview(c.Request().Context(), s.opt.DB)
 		} else {
 			r, err = act.Carry(c.Request().Context(), s.opt.DB)
 		}
 		return ok(c, r, actProblem(err))
 	}
+}
+
+// previewAsked reads ?preview=1. What it can't read must not pass for an order to act.
+func previewAsked(c echo.Context) (bool, error) {
+	if !c.QueryParams().Has("preview") {
+		return false, nil
+	}
+	switch c.QueryParam("preview") {
+	case "0", "false":
+		return false, nil
+	case "1", "true":
+		return true, nil
+	}
+	return false, badRequest(`"preview" must be 1 or 0`)
 }
 
 // actProblem tells an act that makes no sense from a fault of ours.
@@ -92,7 +113,7 @@ func (s *Server) readAct(c echo.Context, do string, more ...string) (act hand.Ac
 		if !given {
 			continue
 		}
-		if err := json.Unmarshal([]byte(text(value)), into); err != nil {
+		if err := json.Unmarshal([]byte(text(value)), into); err != nil || holdsNull(value) {
 			return act, false, badRequest(fmt.Sprintf("%q is not what it should be", name))
 		}
 	}
@@ -104,6 +125,12 @@ func (s *Server) readAct(c echo.Context, do string, more ...string) (act hand.Ac
 		return act, false, badRequest(`say whether it happened: "happened" must be true or false`)
 	}
 	return act, preview, nil
+}
+
+// holdsNull: encoding/json takes null for false, 0 or "", and nobody said that it did not happen.
+func holdsNull(value any) bool {
+	list, _ := value.([]any)
+	return value == nil || slices.Contains(list, nil)
 }
 
 // readOptional reads a JSON object of known names; no body at all is an empty one.

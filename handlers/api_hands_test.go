@@ -101,10 +101,21 @@ func TestActsThatMakeNoSense(t *testing.T) {
 		"retry":      `{"ids":[]}`,
 		"retry ":     `{"ids":["1"]}`,
 		"discard":    `{"ids":[1]}`,
+		// null is not an answer: "happened" is not false by it, nor "preview"
+		"1/resolve  ":       `{"happened":null,"reason":"r"}`,
+		"retry  ":           `{"ids":[1],"preview":null}`,
+		"retry   ":          `{"ids":[null]}`,
+		"1/discard  ":       `{"reason":null}`,
+		"retry?preview=x":   `{"ids":[1]}`,
+		"retry?preview":     `{"ids":[1]}`,
+		"1/retry?preview=1": ``,
 	} {
 		r.act("/api/tickets/"+strings.TrimSpace(path), body).problem(400, "bad-request")
 	}
 	r.act("/api/tickets/1/retry", `{"a":1,"a":2}`).problem(400, "duplicate-key")
+	if r.count(`SELECT count(*) FROM operator_log`) != 0 {
+		t.Error("what made no sense did something")
+	}
 	r.act("/api/tickets/9/retry", ``).problem(404, "not-found")
 	r.act("/api/tickets/x/retry", ``).problem(404, "not-found")
 	r.exec(`INSERT INTO ledger (effect_key, order_id, effect_type, status) VALUES ('refund:ORD-2041', 'ORD-2041', 'refund', 'done')`)
@@ -126,6 +137,8 @@ func TestActOnMany(t *testing.T) {
 	preview := r.act("/api/tickets/retry", `{`+ids+`,"preview":true}`)
 	preview.wants(200, `"text":"this sends 3 calls: 2 refund never sent, 1 refund with the same key; 6462.30 MXN in all; 2 tickets left alone","preview":true`,
 		`"id":4`, `"reason":"ticket 4 is done, and what is done is never run again"`, `"state":"unknown"`)
+	r.act("/api/tickets/retry?preview=1", `{`+ids+`}`).wants(200, `"preview":true`)
+	r.act("/api/tickets/retry?preview=0", `{`+ids+`,"preview":true}`).wants(200, `"preview":true`)
 	if r.count(`SELECT count(*) FROM outbox WHERE status = 'dead'`) != 3 || r.count(`SELECT count(*) FROM operator_log`) != 0 {
 		t.Error("a preview did something")
 	}

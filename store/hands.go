@@ -74,29 +74,37 @@ func (s standing) against(a HandAct) (why, state string) {
 		return "is being carried out; look again when that has ended", state
 	}
 	if s.inLedger && !(a.Do == ActResolve && a.Happened) {
-		return "has its effect in the ledger: it happened; resolve it as that", "in the ledger"
+		return s.happened(), "in the ledger"
 	}
-	switch a.Do {
-	case ActRetry:
-		return s.againstRetry(a), s.word()
-	case ActDiscard:
+	switch {
+	case a.Do == ActRetry && s.takenBack():
+		return "is a line of an order that is being taken back", "compensating"
+	case a.Do == ActRetry:
+		return s.againstRetry(a), state
+	case a.Do == ActDiscard:
 		return s.againstDiscard(), state
 	}
 	return s.againstResolve(), state
 }
 
-// word is the ticket's state, or "compensating" where that is what stands in the way of a retry.
-func (s standing) word() string {
-	if s.compensating && s.ticket.EffectType == TicketInventorySync && s.ticket.Status == "dead" {
-		return "compensating"
+// takenBack: in a compensating order only the lines are not sent again; its releases and its refund may be.
+func (s standing) takenBack() bool {
+	return s.compensating && s.ticket.EffectType == TicketInventorySync
+}
+
+// happened says what is left to do with a ticket whose effect is in the ledger.
+func (s standing) happened() string {
+	switch {
+	case s.mayResolve():
+		return "has its effect in the ledger: it happened; resolve it as that"
+	case s.ticket.Status == "pending":
+		return "has its effect in the ledger: it happened, and the relay notes it as done when its turn comes"
 	}
-	return s.ticket.Status
+	return "has its effect in the ledger: it happened, though the ticket is dead"
 }
 
 func (s standing) againstRetry(a HandAct) string {
 	switch {
-	case s.compensating && s.ticket.EffectType == TicketInventorySync && s.ticket.Status == "dead":
-		return "is a line of an order that is being taken back"
 	case s.ticket.Status == "review" && !a.SendAgain:
 		return `is in review: ask the target whether it happened and resolve it, or confirm with "send again" that it may go out a second time`
 	case s.ticket.Status == "dead" && s.unknown && !a.SendAgain:
@@ -107,6 +115,8 @@ func (s standing) againstRetry(a HandAct) string {
 
 func (s standing) againstDiscard() string {
 	switch {
+	case s.unknown && s.ticket.Status == "pending":
+		return "has a send of which nobody knows what came, and the relay is finding out: look again when that has ended"
 	case s.unknown:
 		return "has a send of which nobody knows what came: resolve it first"
 	case s.ticket.Status == "review":
@@ -116,10 +126,18 @@ func (s standing) againstDiscard() string {
 }
 
 func (s standing) againstResolve() string {
-	if s.ticket.Status == "review" || s.ticket.Status == "dead" && s.unknown {
+	switch {
+	case s.mayResolve():
 		return ""
+	case s.unknown:
+		return "has a send of which nobody knows what came, and the relay is finding out: look again when that has ended"
 	}
 	return "has nothing to resolve: nobody doubts what came of it"
+}
+
+// mayResolve: what came of the ticket is for a person to say.
+func (s standing) mayResolve() bool {
+	return s.ticket.Status == "review" || s.ticket.Status == "dead" && s.unknown
 }
 
 // ByHand carries out an operator's act on one ticket and returns the ticket as it stands then. It returns a
@@ -129,33 +147,46 @@ func (tx *Tx) ByHand(id int64, a HandAct) (Ticket, error) {
 	if err != nil {
 		return t, err
 	}
-	var action string
-	switch {
-	case a.Do == ActRetry:
-		action, err = "ticket retried", tx.retryByHand(t, a)
-	case a.Do == ActDiscard:
-		action, err = "ticket discarded", tx.endByHand(t, "discarded", a.Reason)
-	case a.Do == ActResolve && a.Happened:
-		action, err = "ticket resolved: it happened", tx.itHappened(t, a)
-	case a.Do == ActResolve:
-		action, err = "ticket resolved: it did not happen", tx.itDidNot(t, a)
-	default:
+	action, do := tx.act(t, a)
+	if do == nil {
 		return t, fmt.Errorf("there is no act %q", a.Do)
 	}
-	if err != nil {
+	if err := tx.Log(a.Who, action, TicketSubject(id), a.detail(t)); err != nil { // the cause before what it leads to
 		return t, err
 	}
-	if err := tx.Log(a.Who, action, TicketSubject(id), a.detail()); err != nil {
+	if err := do(); err != nil {
 		return t, err
 	}
 	return tx.Ticket(id)
 }
 
+// act is the name of an act in the operator log and what it does; nil when there is none.
+func (tx *Tx) act(t Ticket, a HandAct) (action string, do func() error) {
+	switch {
+	case a.Do == ActRetry:
+		return "ticket retried", func() error { return tx.retryByHand(t, a) }
+	case a.Do == ActDiscard:
+		return "ticket discarded", func() error { return tx.endByHand(t, "discarded", a.Reason) }
+	case a.Do == ActResolve && a.Happened:
+		return "ticket resolved: it happened", func() error { return tx.itHappened(t, a) }
+	case a.Do == ActResolve:
+		return "ticket resolved: it did not happen", func() error { return tx.itDidNot(t, a) }
+	}
+	return "", nil
+}
+
 // TicketSubject is how the operator log names a ticket.
 func TicketSubject(id int64) string { return fmt.Sprintf("ticket %d", id) }
 
-func (a HandAct) detail() string {
-	s := a.Reason
+// detail says why, and what the ticket was before: a retry wipes that from the ticket itself.
+func (a HandAct) detail(was Ticket) string {
+	s := "was " + was.Status
+	if was.Detail != "" {
+		s += ": " + was.Detail
+	}
+	if a.Reason != "" {
+		s += "; " + a.Reason
+	}
 	if a.Reference != "" {
 		s += " (reference " + a.Reference + ")"
 	}

@@ -31,11 +31,11 @@ type OperatorAct struct {
 	Detail  string
 }
 
-// By operator_log_subject.
-const sqlActs = `SELECT seq, at, who, action, subject, detail FROM operator_log WHERE subject = $1 ORDER BY id`
+// By operator_log_subject. $2 is what the acts begin with: a customer or a target may be called like the order.
+const sqlActs = `SELECT seq, at, who, action, subject, detail FROM operator_log WHERE subject = $1 AND substr(action, 1, length($2)) = $2 ORDER BY id`
 
-func (tx *Tx) acts(subject string) ([]OperatorAct, error) {
-	return collect(tx, sqlActs, []any{subject}, func(scan func(...any) error, a *OperatorAct) error {
+func (tx *Tx) acts(kind, subject string) ([]OperatorAct, error) {
+	return collect(tx, sqlActs, []any{subject, kind}, func(scan func(...any) error, a *OperatorAct) error {
 		return scan(&a.Seq, &a.At, &a.Who, &a.Action, &a.Subject, &a.Detail)
 	})
 }
@@ -92,7 +92,7 @@ func (tx *Tx) Story(orderID string) (Story, error) {
 // ticketStories adds what was tried for the tickets, and what operators did.
 func (tx *Tx) ticketStories(s *Story, orderID string) (err error) {
 	s.Attempts = []Attempt{}
-	if s.Acts, err = tx.acts(orderID); err != nil {
+	if s.Acts, err = tx.acts("order ", orderID); err != nil {
 		return err
 	}
 	for _, t := range s.Tickets {
@@ -100,7 +100,7 @@ func (tx *Tx) ticketStories(s *Story, orderID string) (err error) {
 		if err != nil {
 			return err
 		}
-		acts, err := tx.acts(TicketSubject(t.ID))
+		acts, err := tx.acts("ticket ", TicketSubject(t.ID))
 		if err != nil {
 			return err
 		}

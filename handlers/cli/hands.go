@@ -52,6 +52,9 @@ func (c *ticketResolveCmd) Run(s *session) error {
 
 // act previews or carries out an act, and says ticket by ticket what came of it.
 func (s *session) act(f handFlags, what store.HandAct) error {
+	if what.Do != store.ActRetry && strings.TrimSpace(f.Reason) == "" {
+		return Usage(errors.New("say why with --reason TEXT: it is kept in the operator log"))
+	}
 	what.Who = who()
 	a := hand.Act{HandAct: what, IDs: f.IDs, LedgerTypes: s.program.LedgerTypes}
 	do := a.Carry
@@ -67,7 +70,7 @@ func (s *session) act(f handFlags, what store.HandAct) error {
 	var wrong hand.Problem
 	switch {
 	case errors.As(err, &wrong):
-		return Usage(fmt.Errorf("%s (--reason TEXT)", wrong))
+		return Usage(wrong)
 	case err != nil:
 		return err
 	case f.JSON:

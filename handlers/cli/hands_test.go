@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +41,16 @@ func TestHands(t *testing.T) {
 	run(1, "this sends 3 calls: 3 refund never sent; 7.50 MXN in all", "tickets", "retry", "1", "2", "3")
 	run(1, "nothing was done: add --yes", "tickets", "retry", "1", "2", "3")
 	run(0, "ticket 1: dead", "tickets", "show", "1")
+	run(2, "'send again' and no others", "tickets", "retry", "1", "--confirm", "yes")
+	run(2, "at most 1000 tickets at once\n", append([]string{"tickets", "retry", "--yes"}, slices.Repeat([]string{"1"}, 1001)...)...)
+	run(2, "happened", "tickets", "resolve", "1", "--reason", "r")
+	run(2, "happened", "tickets", "resolve", "1", "--happened", "--not-happened", "--reason", "r")
+	run(2, "--reason", "tickets", "resolve", "1", "--happened")
+	run(2, "the targets are refund, inventory", "targets", "pause", "shop")
+	run(2, "--i-know", "targets", "local", "refund")
+	run(2, "the targets are refund, inventory", "targets", "local", "shop", "--i-know")
+	run(1, `"preview": true`, "tickets", "discard", "1", "2", "--reason", "r", "--json")
+	run(0, "0", "sql", "SELECT count(*) FROM operator_log")
 	run(0, "this sends 2 calls", "tickets", "retry", "1", "2", "--yes")
 	run(0, "ticket 1: pending", "tickets", "show", "1")
 	run(2, "--reason", "tickets", "discard", "1")
