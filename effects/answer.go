@@ -85,16 +85,22 @@ func (a *answer) text(name string) string {
 	return ""
 }
 
+// empty are the ways to say that there is none.
+var empty = map[string]bool{"null": true, "[]": true, "{}": true, "0": true, `""`: true, "false": true}
+
 // failedStatus are the words by which an answer in the 2xx range says that it did not happen.
-var failedStatus = map[string]bool{"failed": true, "declined": true, "rejected": true, "canceled": true, "cancelled": true}
+var failedStatus = map[string]bool{"failed": true, "declined": true, "rejected": true, "canceled": true, "cancelled": true, "error": true, "failure": true, "voided": true}
 
 // saysOtherwise tells what in a 2xx speaks against its status; "" when nothing does.
 func (a *answer) saysOtherwise() string {
 	if e, ok := a.object["error"]; ok && string(e) != "null" {
 		return "it names an error"
 	}
+	if e, ok := a.object["errors"]; ok && !empty[string(e)] {
+		return "it names errors"
+	}
 	for _, name := range []string{"ok", "success"} {
-		if string(a.object[name]) == "false" {
+		if no := strings.ToLower(string(a.object[name])); no == "false" || no == `"false"` || no == "0" {
 			return name + " is false"
 		}
 	}

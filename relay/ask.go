@@ -65,7 +65,7 @@ func (l *lane) heed(ctx context.Context, j *job, attempt int64, f store.Finding,
 	if !stopped {
 		offline, news = l.reach.saw(f.Unreachable, true)
 	}
-	err = l.write(func(tx *store.Tx) (err error) {
+	err = l.writeWithin(evidenceFor, func(tx *store.Tx) (err error) {
 		never = false
 		if err = tx.EndAttempt(attempt, store.Ended{Outcome: string(f.Knowledge), Status: f.Status, Receipt: f.Receipt, Detail: f.Detail}); err != nil {
 			return err

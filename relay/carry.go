@@ -104,12 +104,12 @@ func (r *Runner) carry(ctx context.Context, res *result) {
 	}
 }
 
-// wasSent parks a ticket of which nobody knows whether it happened outside, before its target was made
-// local again: simulating it now would be a lie.
+// wasSent parks a ticket that may have happened outside before its target was made local again: simulating it
+// now would be a lie, whatever a person has confirmed since.
 func (r *Runner) wasSent(res *result) bool {
 	var unknown bool
 	err := r.opt.DB.View(context.Background(), func(tx *store.Tx) (err error) {
-		unknown, err = tx.HasUnknown(res.ticket.ID)
+		unknown, err = tx.WasSent(res.ticket.ID)
 		return err
 	})
 	switch {
@@ -118,7 +118,7 @@ func (r *Runner) wasSent(res *result) bool {
 		return true
 	case unknown:
 		res.begun, res.park = true, "sent before"
-		res.err = errors.New("sent to an address that is no longer configured: ask there whether it happened")
+		res.err = errors.New("sent to an address that is no longer configured, and what may have happened there is not simulated: ask there, and resolve it")
 	}
 	return unknown
 }

@@ -24,6 +24,7 @@ type lane struct {
 	pace   *rate.Limiter
 	slots  chan struct{} // one in it for each worker that is free
 	poke   chan struct{} // something may have become due
+	halted atomic.Value  // why nothing may be sent, as the last look found
 	soon   atomic.Int64  // how long until something becomes due, as the last look found; 0 unknown
 }
 
@@ -122,7 +123,7 @@ func (l *lane) pass(ctx context.Context, limit int, sum *tallies, under *sync.Wa
 	defer func() { l.free(idle) }()
 	token := store.NewToken()
 	l.r.watch.Take(token)
-	claim, err := l.r.claim(ctx, store.ClaimRequest{Limit: workers, Token: token, Target: l.remote.Name, Turn: turn})
+	claim, err := l.r.claim(ctx, store.ClaimRequest{Limit: workers, Token: token, Target: l.remote.Name, Address: l.remote.Address, Turn: turn})
 	n := len(claim.Tickets)
 	if n == 0 || err != nil {
 		l.r.watch.Drop(token)
@@ -164,11 +165,26 @@ func (l *lane) ready(ctx context.Context) (turn int, ready bool, err error) {
 	}
 	err = l.r.opt.DB.View(ctx, func(tx *store.Tx) (err error) {
 		var in int64
-		ready, in, err = tx.Due(l.remote.Name, l.r.targetOf)
+		var halted string
+		ready, in, halted, err = tx.Due(store.ClaimRequest{Target: l.remote.Name, Address: l.remote.Address, TargetOf: l.r.targetOf})
 		l.soon.Store(int64(time.Duration(in) * time.Millisecond))
+		l.sayHalted(halted)
 		return err
 	})
 	return turn, ready, err
+}
+
+// sayHalted tells once why this process sends nothing to the target any more.
+func (l *lane) sayHalted(why string) {
+	if before, _ := l.halted.Swap(why).(string); before == why {
+		return
+	}
+	switch why {
+	case "address":
+		l.log.Error("another process was started with another address for this target; this one sends nothing there any more", "address", l.remote.Address)
+	case "real":
+		l.log.Error("this target was made local; its effects are simulated in this file from now on")
+	}
 }
 
 // workers takes as many free workers as the pace allows now, at least one.

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"comanda/store"
@@ -63,6 +64,8 @@ func (r Remote) plan(t store.Ticket, p store.Past, budget int64) step {
 		return step{stepSend, ""}
 	case p.Elsewhere != "":
 		return step{stepPark, fmt.Sprintf("sent to an address that is no longer configured (%s): ask there whether it happened", p.Elsewhere)}
+	case r.CanLookup && refused(p):
+		return step{stepLookup, ""}
 	case r.remembers(p) && t.Failures < budget:
 		return step{stepSend, ""}
 	case r.CanLookup:
@@ -86,10 +89,19 @@ func (r Remote) whyPark(t store.Ticket, budget int64) string {
 	return why
 }
 
-// remembers reports whether the target surely still honours the key of the oldest unknown send. Half of its
-// time is given away to a send that is under way and to the target's own clock.
+// refused: a repeated try was answered with a refusal, and only the target can say what became of the first.
+// To send it again would tell nothing new.
+func refused(p store.Past) bool {
+	return p.Unknown > 1 && p.LastStatus >= 400 && p.LastStatus < 500 && p.LastStatus != http.StatusRequestTimeout
+}
+
+// remembers reports whether the target surely still honours the key of the oldest unknown send, by what it was
+// said to do then and now. Half of its time is given away to the target's own clock, and what is sent now must
+// have ended within it.
 func (r Remote) remembers(p store.Past) bool {
-	return !p.Expired && time.Duration(p.FirstMS)*time.Millisecond < r.KeyTTL/2
+	first := time.Duration(p.FirstMS) * time.Millisecond
+	ttl := min(r.KeyTTL, time.Duration(p.KeyTTL)*time.Millisecond)
+	return !p.Expired && first < ttl/2 && first+r.Timeout < ttl
 }
 
 // verdict is what follows from a reply, for the row of the attempt, the ticket and the target.

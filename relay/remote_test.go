@@ -33,11 +33,21 @@ func TestPlan(t *testing.T) {
 		{"unknown where keys are not honoured", 0, false, 1, store.Past{Unknown: 1}, stepPark},
 		{"the same with a lookup", 0, true, 1, store.Past{Unknown: 1}, stepLookup},
 		{"unknown at another address", 24 * time.Hour, true, 1, store.Past{Unknown: 1, Elsewhere: "https://old.example"}, stepPark},
+		{"sent when the target was said to honour keys for an hour", 24 * time.Hour, false, 1, store.Past{Unknown: 1, KeyTTL: 3600_000, FirstMS: 1800_000}, stepPark},
+		{"sent when it was said to honour none", 24 * time.Hour, false, 1, store.Past{Unknown: 1, KeyTTL: -1}, stepPark},
+		{"a time-out that does not fit into the time of the key", 30 * time.Second, false, 1, store.Past{Unknown: 1, FirstMS: 11_000}, stepPark},
+		{"one that does", 30 * time.Second, false, 1, store.Past{Unknown: 1, FirstMS: 9_000}, stepSend},
+		{"refused the second time, and it can be asked", 24 * time.Hour, true, 2, store.Past{Unknown: 2, LastStatus: 409}, stepLookup},
+		{"refused the second time, and it can't", 24 * time.Hour, false, 2, store.Past{Unknown: 2, LastStatus: 409}, stepSend},
+		{"timed out the second time", 24 * time.Hour, true, 2, store.Past{Unknown: 2, LastStatus: 408}, stepSend},
 		{"budget spent", 24 * time.Hour, false, 12, store.Past{Unknown: 1}, stepPark},
 		{"budget spent with a lookup", 24 * time.Hour, true, 12, store.Past{Unknown: 1}, stepLookup},
 		{"budget spent, nothing unknown", 24 * time.Hour, true, 12, store.Past{}, stepSend},
 	} {
-		r := Remote{KeyTTL: c.ttl, CanLookup: c.lookup}
+		r := Remote{KeyTTL: c.ttl, CanLookup: c.lookup, Timeout: 20 * time.Second}
+		if c.past.KeyTTL == 0 {
+			c.past.KeyTTL = day
+		}
 		got := r.plan(store.Ticket{Failures: c.failed}, c.past, 12)
 		if got.do != c.want || got.do == stepPark && got.why == "" {
 			t.Errorf("%s: %+v, want %s", c.name, got, c.want)
@@ -382,6 +392,14 @@ func TestMadeLocalAfterAnUnknownSend(t *testing.T) {
 		if got, want := runOnce(t, newRunner(t, db, nil)), (Tally{Claimed: 2, Done: 1, Review: 1}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
+		err = db.Update(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.ByHand(1, store.HandAct{Do: store.ActRetry, SendAgain: true, Who: "me"})
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runOnce(t, newRunner(t, db, nil)) // "send again" does not make a simulation of it
 		if n := effectsOf(t, db, "effect_key = 'test:O-1'"); n != 0 || ticket(t, db, 1).Status != "review" {
 			t.Errorf("%d simulated, %+v", n, ticket(t, db, 1))
 		}

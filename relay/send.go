@@ -84,7 +84,7 @@ func (l *lane) prepare(ctx context.Context, j *job) (end, bool) {
 
 func (l *lane) past(j *job) (p store.Past, err error) {
 	err = l.r.opt.DB.View(context.Background(), func(tx *store.Tx) (err error) {
-		p, err = tx.Past(j.ticket, l.remote.Name, l.remote.Address, l.remote.Timeout.Milliseconds())
+		p, err = tx.Past(j.ticket, l.remote.Name, l.remote.Address, l.remote.Timeout.Milliseconds(), l.remote.LookupGrace.Milliseconds())
 		return err
 	})
 	return p, err
@@ -98,7 +98,7 @@ func (l *lane) begin(j *job, kind string) (store.Begun, error) {
 	var begun store.Begun
 	err := l.r.opt.DB.Update(context.Background(), func(tx *store.Tx) (err error) {
 		begun, err = tx.BeginAttempt(store.Begin{Ticket: j.ticket.ID, Token: j.claim.Token, Kind: kind, Target: l.remote.Name,
-			Address: l.remote.Address, Letter: j.letter, Probe: j.claim.Probe})
+			Address: l.remote.Address, Letter: j.letter, KeyTTL: l.remote.KeyTTL.Milliseconds(), Probe: j.claim.Probe})
 		return err
 	})
 	if err == nil && (begun.Lost || begun.Halted) {
@@ -140,7 +140,7 @@ func (l *lane) settle(ctx context.Context, j *job, past store.Past, attempt int6
 		v.requeue = store.Requeue{Detail: "the process was stopped before an answer came"}
 	}
 	var e end
-	err := l.write(func(tx *store.Tx) (err error) {
+	err := l.writeWithin(evidenceFor, func(tx *store.Tx) (err error) {
 		if err = tx.EndAttempt(attempt, store.Ended{Outcome: v.outcome, Status: reply.Status, Receipt: reply.Receipt, Detail: v.detail}); err != nil {
 			return err
 		}
@@ -296,10 +296,15 @@ func (l *lane) release(j *job) (end, error) {
 	return end{outcome: released}, err
 }
 
-// write tries for a while if the file can't be written now. What could not be written down counts as
+// evidenceFor is how long it is tried to write down what a send found out: nobody else knows.
+const evidenceFor = 10 * time.Minute
+
+func (l *lane) write(fn func(*store.Tx) error) error { return l.writeWithin(settleFor, fn) }
+
+// writeWithin tries for a while if the file can't be written now. What could not be written down counts as
 // unknown at the next look.
-func (l *lane) write(fn func(*store.Tx) error) error {
-	giveUp := time.Now().Add(settleFor)
+func (l *lane) writeWithin(d time.Duration, fn func(*store.Tx) error) error {
+	giveUp := time.Now().Add(d)
 	for {
 		err := l.r.opt.DB.Update(context.Background(), fn)
 		if err == nil || !waitsForOthers(err) || time.Now().After(giveUp) {

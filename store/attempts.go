@@ -8,6 +8,7 @@ type Begin struct {
 	Target  string
 	Address string
 	Letter  Letter // frozen now unless an earlier attempt froze another
+	KeyTTL  int64  // how long the target is said to honour a key, in milliseconds
 	Probe   bool   // goes out although an answer has paused the target
 }
 
@@ -16,15 +17,15 @@ type Begun struct {
 	ID     int64
 	Letter Letter // as it was frozen: this goes over the wire and nothing else
 	Lost   bool   // the claim is no longer ours: nothing may be sent
-	Halted bool   // the target was paused or held meanwhile, or is real no more: nothing may be sent
+	Halted bool   // the target was paused or held meanwhile, is real no more, or has another address: nothing may be sent
 }
 
 // Freezes the letter; the trigger outbox_wire_is_frozen refuses any later change.
 const sqlFreeze = `UPDATE outbox SET wire_key = coalesce(wire_key, $3), wire_body = coalesce(wire_body, $4)
 	WHERE id = $1 AND status = 'processing' AND claim_token = $2 RETURNING wire_key, wire_body`
 
-const sqlBeginAttempt = `INSERT INTO attempts (ticket_id, claim_token, begun_at, seq, kind, target, address, boot, boot_ms)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id`
+const sqlBeginAttempt = `INSERT INTO attempts (ticket_id, claim_token, begun_at, seq, kind, target, address, boot, boot_ms, key_ttl_ms)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id`
 
 // BeginAttempt writes the row without which no byte leaves. The caller has made sure that its lease
 // outlasts the timeout.
@@ -34,7 +35,7 @@ func (tx *Tx) BeginAttempt(b Begin) (Begun, error) {
 	if err != nil {
 		return begun, err
 	}
-	if !target.Real() || target.held(tx.now) || target.Paused != nil && (!b.Probe || *target.Paused == "operator") {
+	if !target.Real() || target.Address != b.Address || target.held(tx.now) || target.Paused != nil && (!b.Probe || *target.Paused == "operator") {
 		begun.Halted = true
 		return begun, nil
 	}
@@ -49,7 +50,7 @@ func (tx *Tx) BeginAttempt(b Begin) (Begun, error) {
 		return begun, err
 	}
 	boot, ms := tx.boot()
-	_, err = tx.find(sqlBeginAttempt, []any{b.Ticket, b.Token, tx.now, seq, b.Kind, b.Target, b.Address, boot, ms}, &begun.ID)
+	_, err = tx.find(sqlBeginAttempt, []any{b.Ticket, b.Token, tx.now, seq, b.Kind, b.Target, b.Address, boot, ms, b.KeyTTL}, &begun.ID)
 	return begun, err
 }
 
@@ -78,42 +79,49 @@ func (tx *Tx) EndAttempt(id int64, e Ended) error {
 
 // Past is what is known of a ticket's earlier sends, and of its target.
 type Past struct {
-	InLedger   bool   // the effect is known to have happened
+	InLedger   bool   // the effect is known to have happened: by the ledger, or by a send that says so
 	Unknown    int    // sends of which nobody knows what came
+	KeyTTL     int64  // the shortest time for which the target was said to honour a key when one of these went out, in milliseconds
+	LastStatus int    // the HTTP status that the newest of these was answered with; 0 when it was not
 	Elsewhere  string // the address of one of these that is not today's; ""
 	FirstMS    int64  // age of the oldest unknown one
 	Expired    bool   // that age can't be proven: it counts as too old
 	LastMS     int64  // how long ago the last byte of an unknown one can have left, at the least
 	Proven     bool   // today's address has answered 2xx
-	ControlKey string // of the newest send to today's address that is known to be done, in its form for the wire; ""
+	ControlKey string // of the newest send to today's address that was done before the grace, in its form for the wire; ""
 }
 
 // For every remote ticket, by attempts_unknown.
-const sqlUnknown = `SELECT address, boot, boot_ms, ended_at IS NOT NULL, ended_boot_ms FROM attempts
+const sqlUnknown = `SELECT address, boot, boot_ms, ended_at IS NOT NULL, ended_boot_ms, key_ttl_ms, http_status FROM attempts
 	WHERE ticket_id = $1 AND kind = 'send' AND closed_seq = 0 AND (outcome IS NULL OR outcome = 'unknown') ORDER BY id`
 
 type unknownSend struct {
 	address, boot  string
 	begunMS, endMS int64
 	ended          bool
+	keyTTL         int64
+	status         int
 }
 
 // By attempts_done; the key is another ticket's.
 const sqlControl = `SELECT o.wire_key FROM attempts AS a JOIN outbox AS o ON o.id = a.ticket_id
 	WHERE a.target = $1 AND a.kind = 'send' AND a.outcome = 'done' AND a.address = $2 AND a.ticket_id <> $3 AND o.wire_key IS NOT NULL
+	AND (a.boot <> $4 OR a.ended_boot_ms <= $5)
 	ORDER BY a.id DESC LIMIT 1`
 
+const sqlHappened = `SELECT 1 FROM ledger WHERE effect_key = $1 UNION ALL SELECT 1 FROM attempts WHERE ticket_id = $2 AND kind = 'send' AND outcome = 'done' LIMIT 1`
+
 // Past returns what must be known before anything is sent for a ticket. timeoutMS bounds how long after
-// its row an attempt that was never ended can have sent bytes.
-func (tx *Tx) Past(t Ticket, target, address string, timeoutMS int64) (Past, error) {
+// its row an attempt that was never ended can have sent bytes; graceMS is how long the target may not yet know what
+// it did.
+func (tx *Tx) Past(t Ticket, target, address string, timeoutMS, graceMS int64) (Past, error) {
 	var p Past
-	inLedger, err := tx.find(`SELECT 1 FROM ledger WHERE effect_key = $1`, []any{t.Key}, new(int64))
-	if err != nil {
+	var err error
+	if p.InLedger, err = tx.find(sqlHappened, []any{t.Key, t.ID}, new(int64)); err != nil {
 		return p, err
 	}
-	p.InLedger = inLedger
 	unknown, err := collect(tx, sqlUnknown, []any{t.ID}, func(scan func(...any) error, u *unknownSend) error {
-		return scan(&u.address, &u.boot, &u.begunMS, &u.ended, &u.endMS)
+		return scan(&u.address, &u.boot, &u.begunMS, &u.ended, &u.endMS, &u.keyTTL, &u.status)
 	})
 	if err != nil {
 		return p, err
@@ -128,6 +136,10 @@ func (tx *Tx) Past(t Ticket, target, address string, timeoutMS int64) (Past, err
 			p.FirstMS = age
 		}
 		p.Expired = p.Expired || !proven
+		if i == 0 || u.keyTTL < p.KeyTTL {
+			p.KeyTTL = u.keyTTL
+		}
+		p.LastStatus = u.status
 		last := tx.sinceLastByte(u, timeoutMS)
 		if i == 0 || last < p.LastMS {
 			p.LastMS = last
@@ -138,7 +150,8 @@ func (tx *Tx) Past(t Ticket, target, address string, timeoutMS int64) (Past, err
 		return p, err
 	}
 	p.Proven = known.Proven != "" && known.Proven == address
-	_, err = tx.find(sqlControl, []any{target, address, t.ID}, &p.ControlKey)
+	boot, now := tx.boot()
+	_, err = tx.find(sqlControl, []any{target, address, t.ID, boot, now - graceMS}, &p.ControlKey)
 	return p, err
 }
 
@@ -159,6 +172,12 @@ func (tx *Tx) sinceLastByte(u unknownSend, timeoutMS int64) int64 {
 // HasUnknown reports whether a ticket has a send of which nobody knows what came.
 func (tx *Tx) HasUnknown(ticket int64) (bool, error) {
 	return tx.find(`SELECT 1 FROM attempts WHERE ticket_id = $1 AND kind = 'send' AND closed_seq = 0 AND (outcome IS NULL OR outcome = 'unknown') LIMIT 1`,
+		[]any{ticket}, new(int64))
+}
+
+// WasSent reports whether a ticket has, or once had, a send of which nobody knew what came.
+func (tx *Tx) WasSent(ticket int64) (bool, error) {
+	return tx.find(`SELECT 1 FROM attempts WHERE ticket_id = $1 AND kind = 'send' AND (outcome IS NULL OR outcome = 'unknown') LIMIT 1`,
 		[]any{ticket}, new(int64))
 }
 

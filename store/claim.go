@@ -32,6 +32,9 @@ type ClaimRequest struct {
 	// Target is the one whose tickets are wanted, which must be real in this file; "" wants those of every
 	// target that is not.
 	Target string
+	// Address is where this process sends the target's tickets; they are claimed only while that is the file's
+	// own address, which is that of the process that was started last.
+	Address string
 	// TargetOf names the target of each effect type; a type that is not in it has none.
 	TargetOf map[string]string
 	// Turn takes one ticket alone: the oldest at 1, the next one at 2 … and round again after ProbesInTurn;
@@ -50,7 +53,7 @@ type Claim struct {
 	Freed   int      // tickets whose void lease was freed
 	Parked  int      // of these, sent to review because they keep crashing the process
 	Paused  bool     // nothing was claimed because the relay is paused
-	Halted  string   // nothing was claimed because the target is "paused", "held", or not "real"
+	Halted  string   // nothing was claimed because the target is "paused", "held", not "real", or has another "address"
 	Probe   bool     // one ticket was claimed to try a target that an answer has paused
 	// Elsewhere are the targets of due tickets that were left alone because they are real in this file.
 	Elsewhere []string
@@ -129,7 +132,7 @@ func (tx *Tx) kinds(r ClaimRequest, c *Claim) ([]string, error) {
 		return nil, err
 	}
 	if r.Target != "" {
-		if c.Halted, c.Probe, err = tx.halted(r.Target); err != nil || c.Halted != "" {
+		if c.Halted, c.Probe, err = tx.halted(r); err != nil || c.Halted != "" {
 			return nil, err
 		}
 	}
@@ -151,13 +154,15 @@ func (tx *Tx) kinds(r ClaimRequest, c *Claim) ([]string, error) {
 }
 
 // halted says why nothing may be claimed for a real target, or that one ticket may try it.
-func (tx *Tx) halted(name string) (why string, probe bool, err error) {
-	t, err := tx.Target(name)
+func (tx *Tx) halted(r ClaimRequest) (why string, probe bool, err error) {
+	t, err := tx.Target(r.Target)
 	switch {
 	case err != nil:
 		return "", false, err
 	case !t.Real():
 		return "real", false, nil
+	case r.Address != "" && t.Address != r.Address:
+		return "address", false, nil
 	case t.probeDue(tx.now):
 		return "", true, nil
 	case t.Paused != nil:
@@ -171,33 +176,33 @@ func (tx *Tx) halted(name string) (why string, probe bool, err error) {
 // The soonest end of a wait, one step in outbox_pending.
 const sqlSoonest = `SELECT due_at FROM outbox WHERE status = 'pending' AND effect_type = $1 AND due_at > $2 ORDER BY due_at LIMIT 1`
 
-// Due reports whether a claim for the target would find a ticket now (see ClaimRequest for ""), and if not how
-// long until the first wait is over, in milliseconds; 0 when nothing waits.
-func (tx *Tx) Due(target string, targetOf map[string]string) (now bool, inMS int64, err error) {
+// Due reports whether a claim would find a ticket now, and if not how long until the first wait is over, in
+// milliseconds; 0 when nothing waits. halted is as in Claim.
+func (tx *Tx) Due(r ClaimRequest) (now bool, inMS int64, halted string, err error) {
 	paused, err := tx.Paused()
 	if err != nil || paused {
-		return false, 0, err
+		return false, 0, "", err
 	}
 	var c Claim
-	kinds, err := tx.kinds(ClaimRequest{Target: target, TargetOf: targetOf}, &c)
+	kinds, err := tx.kinds(r, &c)
 	if err != nil || c.Halted != "" {
-		return false, 0, err
+		return false, 0, c.Halted, err
 	}
 	ids, err := tx.due(kinds, 1, 0)
 	if err != nil || len(ids) > 0 {
-		return len(ids) > 0, 0, err
+		return len(ids) > 0, 0, "", err
 	}
 	for _, kind := range kinds {
 		var due int64
 		found, err := tx.find(sqlSoonest, []any{kind, tx.now}, &due)
 		if err != nil {
-			return false, 0, err
+			return false, 0, "", err
 		}
 		if in := due - tx.now; found && (inMS == 0 || in < inMS) {
 			inMS = in
 		}
 	}
-	return false, inMS, nil
+	return false, inMS, "", nil
 }
 
 // Charges a crash to a ticket that a dead holder had begun, while its void claim still stands.
@@ -336,7 +341,7 @@ func cut(heads []head, limit int) []int64 {
 
 // Marks what was found in the same transaction; the status in the WHERE is the guard all the same. It is
 // written so that no partial index fits: the ids alone are the way to the rows.
-const sqlMark = `UPDATE outbox SET status = 'processing', attempts = attempts + 1, claim_token = $2, lease_holder = $3, lease_ms = $4,
+const sqlMark = `UPDATE outbox SET status = 'processing', attempts = min(attempts, 9223372036854775806) + 1, claim_token = $2, lease_holder = $3, lease_ms = $4,
 	claimed_at = $5, claimed_seq = $6
 	WHERE id IN (SELECT value FROM json_each($1)) AND status || '' = 'pending' RETURNING ` + ticketColumns
 

@@ -252,3 +252,14 @@ func TestTicketByHandIsCarriedOut(t *testing.T) {
 		t.Errorf("its places in the sequence are %d, %d, %d", got.Seq, got.ClaimedSeq, got.EndedSeq)
 	}
 }
+
+// A number of attempts that can't grow stops neither its ticket nor the others.
+func TestMostAttempts(t *testing.T) {
+	db := openNew(t)
+	ids := put(t, db, TicketIssueRefund, 2)
+	mustExec(t, raw(t, db.Path()), `UPDATE outbox SET attempts = 9223372036854775807 WHERE id = $1`, ids[0])
+	wantIDs(t, "both", claim(t, db, ClaimRequest{}).Tickets, ids...)
+	if got := ticket(t, db, ids[0]).Attempts; got != 9223372036854775807 {
+		t.Errorf("%d attempts", got)
+	}
+}

@@ -94,13 +94,10 @@ func (s standing) takenBack() bool {
 
 // happened says what is left to do with a ticket whose effect is in the ledger.
 func (s standing) happened() string {
-	switch {
-	case s.mayResolve():
+	if s.mayResolve() {
 		return "has its effect in the ledger: it happened; resolve it as that"
-	case s.ticket.Status == "pending":
-		return "has its effect in the ledger: it happened, and the relay notes it as done when its turn comes"
 	}
-	return "has its effect in the ledger: it happened, though the ticket is dead"
+	return "has its effect in the ledger: it happened, and the relay notes it as done when its turn comes"
 }
 
 func (s standing) againstRetry(a HandAct) string {
@@ -137,7 +134,7 @@ func (s standing) againstResolve() string {
 
 // mayResolve: what came of the ticket is for a person to say.
 func (s standing) mayResolve() bool {
-	return s.ticket.Status == "review" || s.ticket.Status == "dead" && s.unknown
+	return s.ticket.Status == "review" || s.ticket.Status == "dead" && (s.unknown || s.inLedger)
 }
 
 // ByHand carries out an operator's act on one ticket and returns the ticket as it stands then. It returns a

@@ -126,14 +126,15 @@ func TestByHandAgainstTheLedger(t *testing.T) {
 	}{
 		{"pending", false, HandAct{Do: ActRetry, SendAgain: true}, "the relay notes it as done"},
 		{"pending", true, HandAct{Do: ActDiscard, Reason: "r"}, "the relay notes it as done"},
-		{"dead", false, HandAct{Do: ActRetry}, "it happened, though the ticket is dead"},
-		{"dead", false, HandAct{Do: ActDiscard, Reason: "r"}, "it happened, though the ticket is dead"},
+		{"dead", false, HandAct{Do: ActRetry}, "resolve it as that"},
+		{"dead", false, HandAct{Do: ActDiscard, Reason: "r"}, "resolve it as that"},
 		{"dead", true, HandAct{Do: ActRetry, SendAgain: true}, "resolve it as that"},
 		{"dead", true, HandAct{Do: ActResolve, Reason: "r"}, "resolve it as that"},
 		{"review", false, HandAct{Do: ActRetry, SendAgain: true}, "resolve it as that"},
 		{"review", true, HandAct{Do: ActResolve, Reason: "r"}, "resolve it as that"},
 		{"dead", true, HandAct{Do: ActResolve, Happened: true, Reason: "r"}, ""},
 		{"review", false, HandAct{Do: ActResolve, Happened: true, Reason: "r"}, ""},
+		{"dead", false, HandAct{Do: ActResolve, Happened: true, Reason: "r"}, ""}, // a success that came late
 	} {
 		db, id := bring1(t, c.state, c.unknown)
 		mustExec(t, raw(t, db.Path()), `INSERT INTO ledger (effect_key, order_id, effect_type, status, how) SELECT idempotency_key, aggregate_id, 'refund', 'done', 'remote' FROM outbox`)

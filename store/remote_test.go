@@ -169,6 +169,9 @@ func TestLanes(t *testing.T) {
 	if c := claim(t, db, ClaimRequest{Target: LedgerInventory, TargetOf: targetOf}); c.Halted != "real" || len(c.Tickets) > 0 {
 		t.Errorf("a lane for a target that is not real: %+v", c)
 	}
+	if c := claim(t, db, ClaimRequest{Target: LedgerRefund, Address: gate + "/old", TargetOf: targetOf}); c.Halted != "address" || len(c.Tickets) > 0 {
+		t.Errorf("a process with another address: %+v", c)
+	}
 	for turn, want := range map[int]int64{1: refunds[0], 2: refunds[1], 3: refunds[2], 4: refunds[0]} {
 		c := claim(t, db, ClaimRequest{Limit: 4, Target: LedgerRefund, TargetOf: targetOf, Turn: turn})
 		wantIDs(t, fmt.Sprintf("turn %d", turn), c.Tickets, want)
@@ -206,6 +209,10 @@ func TestBeginAttempt(t *testing.T) {
 		"paused": func(tx *Tx, _ *Begin) error { return tx.PauseTarget(LedgerRefund, "me", "") },
 		"held":   func(tx *Tx, _ *Begin) error { return tx.HoldTarget(LedgerRefund, 1000) },
 		"local":  func(tx *Tx, _ *Begin) error { _, err := tx.TargetLocal(LedgerRefund, "me"); return err },
+		"moved": func(tx *Tx, _ *Begin) error {
+			_, err := tx.MarkTargets([]Mark{{Name: LedgerRefund, URL: gate + "/new"}}, "another")
+			return err
+		},
 		"denied": func(tx *Tx, _ *Begin) error { return tx.PauseByAnswer(LedgerRefund, "401", "old") },
 	} {
 		_, db, _, b := sending(t)
@@ -235,7 +242,7 @@ func TestPast(t *testing.T) {
 	m, db, c, b := sending(t)
 	past := func(address string) (p Past) {
 		t.Helper()
-		if err := db.View(t.Context(), func(tx *Tx) (err error) { p, err = tx.Past(c.Tickets[0], LedgerRefund, address, 20_000); return err }); err != nil {
+		if err := db.View(t.Context(), func(tx *Tx) (err error) { p, err = tx.Past(c.Tickets[0], LedgerRefund, address, 20_000, 0); return err }); err != nil {
 			t.Fatal(err)
 		}
 		return p
@@ -257,6 +264,11 @@ func TestPast(t *testing.T) {
 	want("ended", gate, Past{Unknown: 1, FirstMS: 3660_000, LastMS: 60_000})
 	two := begin(t, db, b)
 	want("and another", gate, Past{Unknown: 2, FirstMS: 3660_000, LastMS: 0})
+	b.KeyTTL = 500
+	three := begin(t, db, b)
+	update(t, db, func(tx *Tx) error { return tx.EndAttempt(three.ID, Ended{Outcome: string(Unknown), Status: 409}) })
+	want("a third", gate, Past{Unknown: 3, FirstMS: 3660_000, LastMS: 0, LastStatus: 409})
+	update(t, db, func(tx *Tx) error { _, err := tx.exec(`DELETE FROM attempts WHERE id = $1`, three.ID); return err })
 	want("at another address", gate+"/new", Past{Unknown: 2, FirstMS: 3660_000, LastMS: 0, Elsewhere: gate})
 	update(t, db, func(tx *Tx) error { return tx.EndAttempt(two.ID, Ended{Outcome: string(NotSent)}) })
 	want("not sent is not unknown", gate, Past{Unknown: 1, FirstMS: 3660_000, LastMS: 60_000})
@@ -273,22 +285,39 @@ func TestPast(t *testing.T) {
 	want("proven, and in the ledger", gate, Past{Proven: true, InLedger: true})
 }
 
-// A lookup is tested with the newest send that is done at the same address, and not with the ticket's own.
+// A lookup is tested with the newest send that was done at the same address before the grace, and not with the
+// ticket's own.
 func TestControlKey(t *testing.T) {
-	db := openNew(t)
+	m := newMachine()
+	db := open(t, newPath(t), m.options())
 	markRefund(t, db)
-	ids := put(t, db, TicketIssueRefund, 4)
-	c := claim(t, db, ClaimRequest{Limit: 4, Target: LedgerRefund, TargetOf: targetOf})
-	for i, address := range []string{gate, gate, gate + "/old"} {
+	ids := put(t, db, TicketIssueRefund, 6)
+	c := claim(t, db, ClaimRequest{Limit: 6, Target: LedgerRefund, TargetOf: targetOf})
+	for i, address := range []string{gate, gate, gate + "/old", gate} {
+		mustExec(t, raw(t, db.Path()), `UPDATE targets SET url = $1`, address)
 		a := begin(t, db, Begin{Ticket: ids[i], Token: c.Token, Kind: "send", Target: LedgerRefund, Address: address, Letter: Letter{Key: fmt.Sprint("k", i)}})
+		if i == 3 {
+			m.pass(time.Hour) // what follows is younger than the grace
+		}
 		update(t, db, func(tx *Tx) error { return tx.EndAttempt(a.ID, Ended{Outcome: string(Happened)}) })
 	}
-	for i, want := range []string{"k1", "k0", "k1", "k1"} {
+	control := func(i int, want string) {
+		t.Helper()
 		var p Past
-		if err := db.View(t.Context(), func(tx *Tx) (err error) { p, err = tx.Past(c.Tickets[i], LedgerRefund, gate, 1000); return err }); err != nil || p.ControlKey != want {
+		if err := db.View(t.Context(), func(tx *Tx) (err error) { p, err = tx.Past(c.Tickets[i], LedgerRefund, gate, 1000, 60_000); return err }); err != nil || p.ControlKey != want {
 			t.Errorf("for ticket %d the control is %q (%v), want %q", i, p.ControlKey, err, want)
 		}
+		if done := i < 4; p.InLedger != done { // a send that says that it was done is as good as the ledger
+			t.Errorf("ticket %d: known to have happened %t", i, p.InLedger)
+		}
 	}
+	control(0, "k1")
+	control(1, "k0")
+	control(4, "k1")
+	m.pass(time.Minute)
+	control(4, "k3")
+	m.boot, m.bootMS = "boot 2", 5
+	control(4, "k3") // what was done before this boot is old enough
 }
 
 // A success that comes late, in every state, with and without a ledger row.

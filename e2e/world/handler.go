@@ -40,6 +40,12 @@ func (w *World) Handler() http.Handler {
 		reply(out, http.StatusOK, map[string]any{"faults": []string{}})
 	})
 	mux.HandleFunc("GET /healthz", func(out http.ResponseWriter, _ *http.Request) { reply(out, http.StatusOK, map[string]any{"ok": true}) })
+	mux.HandleFunc("GET /{$}", func(out http.ResponseWriter, _ *http.Request) {
+		reply(out, http.StatusOK, map[string]any{
+			"post": []string{"/refunds", "/inventory-movements", "/releases", "/credit"}, "look up": "/refunds?key=", "what was done": "/effects",
+			"what came": "/requests", "put a limit": "/credit/CUSTOMER {\"limit\":\"1000.00\"}", "put faults": "/faults {\"faults\":[\"refund:hang:2\"]}", "kinds of faults": Kinds(),
+		})
+	})
 	mux.HandleFunc("GET /login", func(out http.ResponseWriter, _ *http.Request) { page(out) })
 	return mux
 }
@@ -54,8 +60,14 @@ func reply(out http.ResponseWriter, status int, v any) {
 	_, _ = out.Write(append(text, '\n'))
 }
 
+// messages say what a code means.
+var messages = map[string]string{
+	"bad_json": "the body is not JSON", "invalid": "order_id, effect_key, and amount and currency or sku and quantity are needed",
+	"not_found": "no effect was carried out under this key", "internal": "the world's own file is at fault", "fault": "this was asked for by --fault or PUT /faults",
+}
+
 func refuse(out http.ResponseWriter, status int, code string) {
-	reply(out, status, map[string]string{"code": code, "message": code})
+	reply(out, status, map[string]string{"code": code, "message": messages[code]})
 }
 
 // page is what a captive portal shows.

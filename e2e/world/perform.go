@@ -164,8 +164,12 @@ func isNumber(raw json.RawMessage) bool {
 
 // lookup is GET /refunds?key=: whether an effect with this key was carried out.
 func (w *World) lookup(out http.ResponseWriter, r *http.Request) {
-	fault := w.plan.strike("lookup")
 	q := request{key: r.URL.Query().Get("key")}
+	if q.key == "" {
+		reply(out, http.StatusBadRequest, map[string]string{"code": "no_key", "message": "ask with ?key="})
+		return
+	}
+	fault := w.plan.strike("lookup")
 	w.note(r, q, fault, false)
 	if fault != "" {
 		w.misbehave(out, r, fault)

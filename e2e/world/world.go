@@ -42,7 +42,25 @@ type World struct {
 	log    sync.Mutex
 }
 
+// applicationID marks the world's own file. It spells "WRLD".
+const applicationID = 0x57524C44
+
+// checkMark refuses a file that is somebody else's: one that holds anything and does not bear our mark.
+func checkMark(ctx context.Context, db *sql.DB, path string) error {
+	var id, things int
+	err := db.QueryRowContext(ctx, `SELECT (SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)`).Scan(&id, &things)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s is not a file of the world's: %w", path, err)
+	case id != applicationID && (id != 0 || things > 0):
+		return fmt.Errorf("%s is a file of another program, and was not touched: give --db another path", path)
+	}
+	return nil
+}
+
 const tables = `
+PRAGMA application_id = 1465011268;
+PRAGMA journal_mode = WAL;
 CREATE TABLE IF NOT EXISTS external_effects_log (
   id INTEGER PRIMARY KEY AUTOINCREMENT, effect_key TEXT NOT NULL, effect_type TEXT NOT NULL, order_id TEXT NOT NULL,
   occurred_at INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
@@ -67,12 +85,15 @@ func Open(ctx context.Context, o Options) (*World, error) {
 		return nil, err
 	}
 	dsn := url.URL{Scheme: "file", Opaque: (&url.URL{Path: o.DB}).EscapedPath(),
-		RawQuery: "_pragma=journal_mode(WAL)&_synchronous=FULL&_busy_timeout=5000&_txlock=immediate"}
+		RawQuery: "_synchronous=FULL&_busy_timeout=5000&_txlock=immediate"}
 	db, err := sql.Open("sqlite", dsn.String())
 	if err != nil {
 		return nil, fmt.Errorf("open the world's file: %w", err)
 	}
 	db.SetMaxOpenConns(1)
+	if err := checkMark(ctx, db, o.DB); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
 	if _, err := db.ExecContext(ctx, tables); err != nil {
 		return nil, errors.Join(fmt.Errorf("make the world's tables in %s: %w", o.DB, err), db.Close())
 	}

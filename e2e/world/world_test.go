@@ -1,13 +1,16 @@
 package world
 
 import (
+	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -229,5 +232,25 @@ func TestParseFault(t *testing.T) {
 	}
 	if _, err := Open(context.Background(), Options{DB: filepath.Join(t.TempDir(), "w"), Faults: []string{"x"}}); err == nil {
 		t.Error("opened with a fault that can't be read")
+	}
+}
+
+// Somebody else's file is refused and left as it was.
+func TestAnotherProgramsFileIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shop.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(`CREATE TABLE orders (id)`); err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	before, _ := os.ReadFile(path)
+	if _, err := Open(t.Context(), Options{DB: path}); err == nil || !strings.Contains(err.Error(), "not touched") {
+		t.Errorf("%v", err)
+	}
+	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
+		t.Error("it was touched")
 	}
 }

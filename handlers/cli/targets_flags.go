@@ -261,7 +261,7 @@ type worldCmd struct {
 	Addr   string        `env:"-" default:"127.0.0.1:8090" placeholder:"HOST:PORT" help:"Where to listen; this machine only."`
 	DB     string        `name:"db" env:"-" default:"world.db" placeholder:"FILE" help:"The world's own file."`
 	KeyTTL time.Duration `name:"key-ttl" env:"-" default:"24h" placeholder:"DURATION" help:"How long a key is honoured; 0 honours none."`
-	Fault  []string      `env:"-" sep:"none" placeholder:"TARGET:FAULT[:N]" help:"What goes wrong, and how often: refund:perform-then-500:2. Can be given more than once."`
+	Fault  []string      `env:"-" sep:"none" placeholder:"TARGET:FAULT[:N]" help:"What goes wrong, and how often: refund:perform-then-500:2, or * for ever. Targets are refund, inventory, release, lookup, credit, all; GET / lists the faults. Can be given more than once."`
 	TLS    string        `name:"tls" env:"-" enum:",expired" default:"" placeholder:"expired" help:"Speak TLS with a certificate that has expired."`
 }
 
