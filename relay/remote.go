@@ -127,17 +127,14 @@ const (
 // have a pace of their own.
 func (r Remote) judge(p store.Past, reply store.Reply, wait time.Duration, offline bool) verdict {
 	v := verdict{outcome: string(reply.Evidence), do: doRequeue, detail: reply.Detail, requeue: store.Requeue{Detail: reply.Detail}}
-	again := func(d time.Duration) {
-		if !offline {
-			v.requeue.WaitMS = max(1, d.Milliseconds())
-		}
-	}
 	switch reply.Evidence {
 	case store.Happened:
 		v.do, v.proves = doRemember, true
 		return v
 	case store.NotSent:
-		again(wait)
+		if !offline {
+			v.requeue.WaitMS = max(1, wait.Milliseconds())
+		}
 		return v
 	case store.NotYet:
 		v.hold = wait
@@ -165,20 +162,24 @@ func (r Remote) judge(p store.Past, reply store.Reply, wait time.Duration, offli
 		v.detail = "refused, but an earlier try may have been carried out: " + reply.Detail
 		v.requeue.Detail = v.detail
 	}
+	return r.unknown(v, reply, wait, offline)
+}
+
+// unknown goes on with a reply that tells nothing.
+func (r Remote) unknown(v verdict, reply store.Reply, wait time.Duration, offline bool) verdict {
 	v.outcome = string(store.Unknown)
 	if r.KeyTTL == 0 && !r.CanLookup {
 		v.do, v.detail = doPark, "nobody knows whether it happened, and the target honours no keys: ask it before it is sent again. "+reply.Detail
 		return v
 	}
-	switch {
-	case offline:
+	if offline {
 		v.hold = reply.RetryAfter
-	case reply.RetryAfter > 0:
+		return v
+	}
+	v.requeue.Failures = 1
+	if reply.RetryAfter > 0 {
 		wait = reply.RetryAfter
 	}
-	if !offline {
-		v.requeue.Failures = 1
-	}
-	again(wait)
+	v.requeue.WaitMS = max(1, wait.Milliseconds())
 	return v
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"database/sql"
 	"slices"
 	"sync"
 	"testing"
@@ -442,5 +443,41 @@ func TestPauseFromAnotherProcess(t *testing.T) {
 		}
 		stop()
 		loop.Wait()
+	})
+}
+
+// What a send found out is written down though another program holds the file for a minute.
+func TestEvidenceOutlastsAHeldFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, g := openRemote(t, "test"), newGateway()
+		put(t, db, 1)
+		other, err := sql.Open("sqlite", "file:"+db.Path())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		other.SetMaxOpenConns(1)
+		remote := remoteOf(g)
+		remote.KeyTTL = 0 // what is not written down would be left to a person
+		var free sync.WaitGroup
+		g.set(func(_ context.Context, l store.Letter) store.Reply {
+			if _, err := other.Exec(`BEGIN IMMEDIATE`); err != nil {
+				t.Error(err)
+			}
+			free.Go(func() {
+				time.Sleep(time.Minute)
+				if _, err := other.Exec(`ROLLBACK`); err != nil {
+					t.Error(err)
+				}
+			})
+			return g.perform(l)
+		})
+		if got, want := runOnce(t, remoteRunner(t, db, remote)), (Tally{Claimed: 1, Done: 1}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		free.Wait()
+		if diff := cmp.Diff([]string{"send done"}, attempts(t, db, 1)); diff != "" {
+			t.Error(diff)
+		}
 	})
 }
