@@ -248,7 +248,7 @@ func firstOf(all []string) string {
 func TestPowerLoss(t *testing.T) {
 	budget := 1500
 	if testing.Short() {
-		budget = 300
+		budget = 150
 	}
 	for _, sync := range []string{"FULL", "NORMAL"} {
 		l := newLab(t, sync)
