@@ -3,6 +3,7 @@ package effects
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,15 +19,21 @@ const maxAnswer = 64 << 10
 type answer struct {
 	status     int
 	object     map[string]json.RawMessage // nil when the body is not one JSON object
+	json       bool                       // it is JSON of some kind
 	retryAfter time.Duration
 	location   string // of a redirect, without its query
 	cut        error  // the body did not arrive whole, or is too long
+	secret     string // our token, which is not repeated if the target does
 }
 
 func (t *Target) read(ctx context.Context, res *http.Response) *answer {
-	a := &answer{status: res.StatusCode, retryAfter: RetryAfter(res.Header, t.now())}
+	a := &answer{status: res.StatusCode, retryAfter: RetryAfter(res.Header, t.now()), secret: t.conf.Token}
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		a.location = whereTo(res)
+		a.location = a.hide(whereTo(res))
+	}
+	if res.StatusCode < 200 { // a switch of protocols: the body is the bare connection, which knows no deadline
+		a.cut = errors.New("it speaks another protocol")
+		return a
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
@@ -37,7 +44,7 @@ func (t *Target) read(ctx context.Context, res *http.Response) *answer {
 	case len(body) > maxAnswer:
 		a.cut = fmt.Errorf("its answer is longer than %d KiB", maxAnswer>>10)
 	default:
-		a.object = object(body)
+		a.object, a.json = object(body), json.Valid(body)
 	}
 	return a
 }
@@ -67,6 +74,16 @@ func object(body []byte) map[string]json.RawMessage {
 	return o
 }
 
+// member is a member as it stands, whatever the case of its name; "" when there is none.
+func (a *answer) member(name string) string {
+	for n, raw := range a.object {
+		if strings.EqualFold(n, name) {
+			return string(raw)
+		}
+	}
+	return ""
+}
+
 func (a *answer) isJSON() bool { return a.object != nil }
 
 func (a *answer) ok() bool { return a.status >= 200 && a.status < 300 }
@@ -76,13 +93,21 @@ func (a *answer) text(name string) string {
 	raw := a.object[name]
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
-		return s
+		return a.hide(s)
 	}
 	var n json.Number
 	if json.Unmarshal(raw, &n) == nil {
 		return n.String()
 	}
 	return ""
+}
+
+// hide leaves our token out of what a target says.
+func (a *answer) hide(s string) string {
+	if a.secret == "" {
+		return s
+	}
+	return strings.ReplaceAll(s, a.secret, "[token]")
 }
 
 // empty are the ways to say that there is none.
@@ -93,18 +118,19 @@ var failedStatus = map[string]bool{"failed": true, "declined": true, "rejected":
 
 // saysOtherwise tells what in a 2xx speaks against its status; "" when nothing does.
 func (a *answer) saysOtherwise() string {
-	if e, ok := a.object["error"]; ok && string(e) != "null" {
+	if e := a.member("error"); e != "" && e != "null" {
 		return "it names an error"
 	}
-	if e, ok := a.object["errors"]; ok && !empty[string(e)] {
+	if e := a.member("errors"); e != "" && !empty[e] {
 		return "it names errors"
 	}
 	for _, name := range []string{"ok", "success"} {
-		if no := strings.ToLower(string(a.object[name])); no == "false" || no == `"false"` || no == "0" {
+		if no := strings.ToLower(a.member(name)); no == "false" || no == `"false"` || no == "0" {
 			return name + " is false"
 		}
 	}
-	if s := a.text("status"); failedStatus[strings.ToLower(strings.TrimSpace(s))] {
+	var s string
+	if _ = json.Unmarshal([]byte(a.member("status")), &s); failedStatus[strings.ToLower(strings.TrimSpace(s))] {
 		return "its status is " + clean(s, 20)
 	}
 	return ""
@@ -133,7 +159,7 @@ func (a *answer) says() string {
 	}
 	var inner struct{ Message string }
 	if json.Unmarshal(a.object["error"], &inner) == nil && inner.Message != "" {
-		return strings.TrimSpace(s) + ": " + clean(inner.Message, 200)
+		return strings.TrimSpace(s) + ": " + clean(a.hide(inner.Message), 200)
 	}
 	if a.cut == nil && !a.isJSON() && a.status != http.StatusNoContent {
 		s += ", and not a JSON object"

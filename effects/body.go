@@ -14,14 +14,23 @@ import (
 // of these three names are left out. It returns an error that wraps store.ErrUndecodable for a payload that is
 // no JSON object or names a member twice.
 func Body(payload, orderID, effectType, effectKey string) ([]byte, error) {
+	for _, name := range []string{orderID, effectType, effectKey} {
+		if !utf8.ValidString(name) { // as JSON two of these could become one
+			return nil, undecodable("what names it is not valid UTF-8")
+		}
+	}
 	members, err := objectMembers(payload)
 	if err != nil {
 		return nil, undecodable("%v", err)
 	}
+	if repeats(json.NewDecoder(strings.NewReader(payload))) {
+		return nil, undecodable("a member stands in it twice")
+	}
 	var b bytes.Buffer
 	b.WriteString(`{"order_id":` + quoted(orderID) + `,"effect_type":` + quoted(effectType) + `,"effect_key":` + quoted(effectKey))
 	for _, m := range members {
-		if m.name == "order_id" || m.name == "effect_type" || m.name == "effect_key" {
+		switch fold(m.name) { // many receivers ignore case, and take the last
+		case "order_id", "effect_type", "effect_key":
 			continue
 		}
 		b.WriteString("," + quoted(m.name) + ":")
@@ -32,6 +41,38 @@ func Body(payload, orderID, effectType, effectKey string) ([]byte, error) {
 	b.WriteByte('}')
 	return b.Bytes(), nil
 }
+
+// repeats reports whether an object in the next value, however deep, has a name twice, upper and lower case
+// alike. The text is known to be JSON, which also bounds its depth.
+func repeats(d *json.Decoder) bool {
+	open, err := d.Token()
+	if err != nil {
+		return true
+	}
+	if open != json.Delim('{') && open != json.Delim('[') {
+		return false
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		if open == json.Delim('{') {
+			token, _ := d.Token()
+			name, _ := token.(string)
+			if seen[fold(name)] {
+				return true
+			}
+			seen[fold(name)] = true
+		}
+		if repeats(d) {
+			return true
+		}
+	}
+	_, err = d.Token()
+	return err != nil
+}
+
+// fold makes names alike that a reader which ignores case takes for one. The two steps also catch the letters
+// outside ASCII that have k and s as their other case.
+func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
 type member struct {
 	name  string

@@ -143,6 +143,7 @@ func TestEvilGateway(t *testing.T) {
 		{"200 and ok false", answers(200, `{"ok":false}`), nil, want{store.Unknown, 200, false}, "ok is false"},
 		{"200 and success false", answers(200, `{"success":false,"id":"x"}`), nil, want{store.Unknown, 200, false}, "success is false"},
 		{"200 and declined", answers(200, `{"status":"Declined"}`), nil, want{store.Unknown, 200, false}, "Declined"},
+		{"200 and Success false", answers(200, `{"id":"a","Success":false}`), nil, want{store.Unknown, 200, false}, "success is false"},
 		{"200 and errors", answers(200, `{"errors":[{"code":1}],"id":"x"}`), nil, want{store.Unknown, 200, false}, "errors"},
 		{"200 and no errors", answers(200, `{"errors":[],"id":"x"}`), nil, want{store.Happened, 200, false}, ""},
 		{"200 and success as text", answers(200, `{"success":"False"}`), nil, want{store.Unknown, 200, false}, "success is false"},
@@ -378,7 +379,8 @@ func TestLookup(t *testing.T) {
 		{"found and failed", answers(200, `{"id":"rf_1","status":"failed"}`), store.Unclear, false},
 		{"without an id", answers(200, `{"status":"done"}`), store.Unclear, false},
 		{"with an empty id", answers(200, `{"id":" "}`), store.Unclear, false},
-		{"a list", answers(200, `[{"id":"rf_1"}]`), store.CouldNotAsk, true},
+		{"a list", answers(200, `[{"id":"rf_1"}]`), store.Unclear, false},
+		{"nothing, as JSON", answers(200, `null`), store.Unclear, false},
 		{"an empty list in an object", answers(200, `{"data":[]}`), store.Unclear, false},
 		{"HTML", answers(200, `<html>`), store.CouldNotAsk, true},
 		{"absent", answers(404, `{"code":"not_found"}`), store.Absent, false},
@@ -399,6 +401,8 @@ func TestLookup(t *testing.T) {
 			if f.Knowledge != c.want || f.Unreachable != c.unreachable {
 				t.Errorf("%+v, want %s", f, c.want)
 			}
+			e.mu.Lock()
+			defer e.mu.Unlock()
 			if e.requests.Load() != 1 || e.last.Method != "GET" || e.last.RequestURI != "/refunds/refund:A%2520B&c?key=refund%3AA%2520B%26c" || e.last.Header.Get("Authorization") != "Bearer t" {
 				t.Errorf("%d requests, the last %s %s", e.requests.Load(), e.last.Method, e.last.RequestURI)
 			}

@@ -50,7 +50,7 @@ func tell(a *answer) store.Finding {
 	switch {
 	case couldNotAsk[a.status]:
 		f.Knowledge, f.Unreachable = store.CouldNotAsk, a.status == http.StatusRequestTimeout
-	case a.status >= 500, a.status >= 300 && a.status < 400, !a.isJSON():
+	case a.status >= 500, a.status >= 300 && a.status < 400, !a.json:
 		f.Knowledge, f.Unreachable = store.CouldNotAsk, true
 	case a.ok() && a.receipt() != "" && a.saysOtherwise() == "":
 		f.Knowledge, f.Receipt = store.Found, a.receipt()

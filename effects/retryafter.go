@@ -18,10 +18,10 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	}
 	if strings.Trim(text, "0123456789") == "" {
 		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n > int64(store.LongestWait/time.Second) { // more digits than fit is a long time too
-			return store.LongestWait
+		if err != nil {
+			return 0 // more digits than fit mean nothing
 		}
-		return time.Duration(n) * time.Second
+		return min(time.Duration(min(n, int64(store.LongestWait/time.Second)))*time.Second, store.LongestWait)
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {

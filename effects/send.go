@@ -16,7 +16,7 @@ func (t *Target) Send(ctx context.Context, l store.Letter) store.Reply {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.conf.URL, bytes.NewReader(l.Body))
 	if err != nil {
-		return store.Reply{Evidence: store.NotSent, Detail: "the request can't be made for " + host(t.conf.URL)}
+		return store.Reply{Evidence: store.NotSent, Detail: "the request can't be made for " + host(t.conf.URL), Unreachable: true}
 	}
 	t.header(req)
 	req.Header.Set("Content-Type", "application/json")

@@ -138,7 +138,7 @@ func clean(s string, n int) string {
 			break
 		}
 		count++
-		if r < 0x20 || r >= 0x7F && r < 0xA0 || isBidi(r) {
+		if r < 0x20 || r >= 0x7F && r < 0xA0 || isBidi(r) || r == 0x2028 || r == 0x2029 || r >= 0x200B && r <= 0x200D || r == 0xFEFF {
 			r = ' '
 		}
 		b.WriteRune(r)
