@@ -56,16 +56,32 @@ func ledgerTypes() map[string]string {
 func main() { os.Exit(run()) }
 
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // from then on a second signal leaves at once
-	app := program{stdout: os.Stdout, stderr: os.Stderr, terminal: isatty.IsTerminal(os.Stderr.Fd())}
+	stderr := cli.NewSink(os.Stderr)
+	defer stderr.Close(time.Second)
+	app := program{stdout: os.Stdout, stderr: stderr, terminal: isatty.IsTerminal(os.Stderr.Fd())}
 	return cli.Run(ctx, os.Args[1:], cli.Program{
-		Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Terminal: app.terminal,
+		Stdout: os.Stdout, Stderr: stderr, Environ: os.Environ(), Terminal: app.terminal,
 		Version: version(), Graph: dependencyGraph(), TargetNames: targetNames, LedgerTypes: ledgerTypes(),
 		Serve: app.serve, Relay: app.relay, Demo: app.demo, Prove: app.prove, World: app.world,
 	})
 }
+
+// endings are the signals that end the program; one that whoever started it had ignored, as nohup does, does not.
+func endings() (signals []os.Signal) {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signals = append(signals, s)
+		}
+	}
+	return signals
+}
+
+// outliveReaders keeps a long-running command alive when whoever reads its log has gone: Go ends a program
+// that writes to a broken standard stream unless somebody listens for the signal.
+func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // program holds what every command of the appliance is given from outside.
 type program struct {
@@ -228,6 +244,7 @@ func (p program) logger(c cli.LogConfig) *slog.Logger {
 
 // serve runs the HTTP server and the relay in one process until ctx ends.
 func (p program) serve(ctx context.Context, c cli.ServeConfig) error {
+	outliveReaders()
 	return p.serveThen(ctx, c, os.Getenv(e2e.CrashVar), nil)
 }
 
@@ -403,6 +420,7 @@ func (p program) sayWhatWaits(db *store.DB) {
 
 // relay runs a relay alone until ctx ends.
 func (p program) relay(ctx context.Context, c cli.RelayConfig) (err error) {
+	outliveReaders()
 	a, err := p.open(ctx, c, os.Getenv(e2e.CrashVar))
 	if err != nil {
 		return err

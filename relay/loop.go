@@ -145,8 +145,9 @@ func (l *Loop) rounds(ctx context.Context, tick <-chan struct{}) (err error) {
 	return guarded(func() {
 		for {
 			l.pokeLanes()
-			l.drain(ctx)
-			l.alive()
+			if l.drain(ctx) {
+				l.alive()
+			}
 			select {
 			case <-ctx.Done():
 				return
@@ -158,21 +159,23 @@ func (l *Loop) rounds(ctx context.Context, tick <-chan struct{}) (err error) {
 }
 
 // drain makes passes until nothing is due, the relay is paused, or something is in the way; then the
-// schedule brings the next try.
-func (l *Loop) drain(ctx context.Context) {
+// schedule brings the next try. False means that a pass failed: a loop whose every pass fails has not come
+// round, however often it tries.
+func (l *Loop) drain(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		tally, err := l.runner.runLocal(ctx)
-		l.alive()
 		switch {
 		case errors.Is(err, ErrPaused):
-			return
+			return true
 		case err != nil:
 			if ctx.Err() == nil {
 				l.log.Warn("pass failed; the schedule brings the next", "error", err)
 			}
-			return
+			return false
 		case tally.settled() == 0:
-			return
+			return true
 		}
+		l.alive()
 	}
+	return true
 }

@@ -124,3 +124,21 @@ func TestRoundIsSeen(t *testing.T) {
 		t.Errorf("last round %v ago", since)
 	}
 }
+
+// A loop whose every pass fails has not come round: readiness must see it.
+func TestFailingPassesAreSeen(t *testing.T) {
+	db := openFile(t)
+	r := newRunner(t, db, nil)
+	schedule, err := ParseSchedule("@every 1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := NewLoop(r, schedule)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.began = l.began.Add(-time.Minute)
+	if l.drain(t.Context()) || l.SinceRound() < time.Minute {
+		t.Errorf("a failed pass counts as a round: %v", l.SinceRound())
+	}
+}

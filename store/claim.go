@@ -206,7 +206,7 @@ func (tx *Tx) Due(r ClaimRequest) (now bool, inMS int64, halted string, err erro
 }
 
 // Charges a crash to a ticket that a dead holder had begun, while its void claim still stands.
-const sqlCharge = `UPDATE outbox SET crashes = crashes + 1 WHERE id = $1 AND status = 'processing' AND claim_token = $2`
+const sqlCharge = `UPDATE outbox SET crashes = min(crashes, 9223372036854775000) + 1 WHERE id = $1 AND status = 'processing' AND claim_token = $2`
 
 // Frees a void claim; who lost it finds another token, or none, and changes nothing.
 const sqlFree = `UPDATE outbox SET status = 'pending', claim_token = NULL, lease_holder = NULL, lease_ms = NULL

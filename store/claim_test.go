@@ -259,6 +259,15 @@ func TestMostAttempts(t *testing.T) {
 	ids := put(t, db, TicketIssueRefund, 2)
 	mustExec(t, raw(t, db.Path()), `UPDATE outbox SET attempts = 9223372036854775807 WHERE id = $1`, ids[0])
 	wantIDs(t, "both", claim(t, db, ClaimRequest{}).Tickets, ids...)
+	mustExec(t, raw(t, db.Path()), `UPDATE outbox SET failures = 9223372036854775807, crashes = 9223372036854775807 WHERE id = $1`, ids[0])
+	update(t, db, func(tx *Tx) error {
+		token := *ticket(t, db, ids[0]).ClaimToken
+		ok, err := tx.Review(token, ids[0], "undecodable", "x")
+		if !ok {
+			err = errors.Join(err, errors.New("not parked"))
+		}
+		return err
+	})
 	if got := ticket(t, db, ids[0]).Attempts; got != 9223372036854775807 {
 		t.Errorf("%d attempts", got)
 	}

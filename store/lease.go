@@ -124,7 +124,11 @@ func (h *Holder) note(slot int, ticket int64) error {
 
 // Close gives the lock back and removes the lock file.
 func (h *Holder) Close() error {
-	return errors.Join(h.file.Close(), os.Remove(h.path), h.lock.Unlock())
+	err := os.Remove(h.path)
+	if errors.Is(err, os.ErrNotExist) { // somebody else did; so it is gone
+		err = nil
+	}
+	return errors.Join(h.file.Close(), err, h.lock.Unlock())
 }
 
 // begunIn reads which tickets a dead holder was carrying out. What can't be read charges nobody.

@@ -155,6 +155,8 @@ func resolve(path string, mustExist bool) (string, error) {
 	switch {
 	case err == nil && !st.Mode().IsRegular():
 		return "", refuse("%s is not a regular file: give --db the path of a file", abs)
+	case err == nil && links(st) > 1:
+		return "", refuse("%s has %d names (hard links): two programs that open it under different ones would each write a -wal of their own, and orders would be lost; remove the other name", abs, links(st))
 	case err == nil && mustExist && empty(st, abs):
 		return "", refuse("the file %s is empty: start `comanda serve` once or give --db another path", abs)
 	}

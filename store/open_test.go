@@ -329,3 +329,22 @@ func TestInterruptedOpen(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A file with two names is refused under both: each would have a -wal of its own.
+func TestHardLinkIsRefused(t *testing.T) {
+	path := newPath(t)
+	db := open(t, path, Options{})
+	other := path + ".other"
+	if err := os.Link(path, other); err != nil {
+		t.Skipf("no hard links here: %v", err)
+	}
+	if _, err := Open(t.Context(), other, Options{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "2 names") {
+		t.Errorf("the other name: %v", err)
+	}
+	if err := errors.Join(db.Close(), os.Remove(other)); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, path, Options{}).Close(); err != nil {
+		t.Error(err)
+	}
+}

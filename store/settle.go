@@ -92,7 +92,7 @@ func idList(ids []int64) string {
 }
 
 const sqlRequeue = `UPDATE outbox SET status = 'pending', claim_token = NULL, lease_holder = NULL, lease_ms = NULL,
-	failures = failures + $3, lookups = lookups + $4, due_at = $5, detail = $6
+	failures = min(failures, 9223372036854775000) + $3, lookups = min(lookups, 9223372036854775000) + $4, due_at = $5, detail = $6
 	WHERE id = $1 AND status = 'processing' AND claim_token = $2`
 
 // Requeue is what a ticket takes back to the rail with it.
@@ -122,7 +122,7 @@ func (tx *Tx) Retry(token string, id, waitMS int64, detail string) (bool, error)
 	return true, tx.noteAttempt(id, token, "failed", detail)
 }
 
-const sqlPark = `UPDATE outbox SET status = 'review', claim_token = NULL, lease_holder = NULL, lease_ms = NULL, failures = failures + 1, detail = $3, ended_seq = $4
+const sqlPark = `UPDATE outbox SET status = 'review', claim_token = NULL, lease_holder = NULL, lease_ms = NULL, failures = min(failures, 9223372036854775000) + 1, detail = $3, ended_seq = $4
 	WHERE id = $1 AND status = 'processing' AND claim_token = $2`
 
 // Park leaves a claimed ticket to a person; false means that the claim was lost.
@@ -150,7 +150,7 @@ func (tx *Tx) Review(token string, id int64, outcome, detail string) (bool, erro
 	return true, err
 }
 
-const sqlBury = `UPDATE outbox SET status = 'dead', processed_at = $4, claim_token = NULL, lease_holder = NULL, lease_ms = NULL, failures = failures + 1, detail = $3, ended_seq = $5
+const sqlBury = `UPDATE outbox SET status = 'dead', processed_at = $4, claim_token = NULL, lease_holder = NULL, lease_ms = NULL, failures = min(failures, 9223372036854775000) + 1, detail = $3, ended_seq = $5
 	WHERE id = $1 AND status = 'processing' AND claim_token = $2 RETURNING aggregate_id`
 
 // Bury makes a ticket a dead letter: its effect was rejected for good, as the attempt's own row says. False

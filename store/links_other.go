@@ -1,0 +1,7 @@
+//go:build !unix
+
+package store
+
+import "os"
+
+func links(os.FileInfo) uint64 { return 1 }
