@@ -106,7 +106,7 @@ type unknownSend struct {
 // By attempts_done; the key is another ticket's.
 const sqlControl = `SELECT o.wire_key FROM attempts AS a JOIN outbox AS o ON o.id = a.ticket_id
 	WHERE a.target = $1 AND a.kind = 'send' AND a.outcome = 'done' AND a.address = $2 AND a.ticket_id <> $3 AND o.wire_key IS NOT NULL
-	AND (a.boot <> $4 OR a.ended_boot_ms <= $5)
+	AND (a.boot NOT IN ($4, '') OR a.ended_boot_ms <= $5)
 	ORDER BY a.id DESC LIMIT 1`
 
 const sqlHappened = `SELECT 1 FROM ledger WHERE effect_key = $1 UNION ALL SELECT 1 FROM attempts WHERE ticket_id = $2 AND kind = 'send' AND outcome = 'done' LIMIT 1`
@@ -155,11 +155,12 @@ func (tx *Tx) Past(t Ticket, target, address string, timeoutMS, graceMS int64) (
 	return p, err
 }
 
-// sinceLastByte: what was sent in an earlier boot was sent before this one began.
+// sinceLastByte: what was sent in an earlier boot was sent before this one began. What was sent when the boot
+// could not be told may have been sent just now.
 func (tx *Tx) sinceLastByte(u unknownSend, timeoutMS int64) int64 {
 	boot, now := tx.boot()
 	switch {
-	case boot == "":
+	case boot == "", u.boot == "":
 		return 0
 	case u.boot != boot:
 		return now

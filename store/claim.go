@@ -163,7 +163,7 @@ func (tx *Tx) halted(r ClaimRequest) (why string, probe bool, err error) {
 		return "real", false, nil
 	case r.Address != "" && t.Address != r.Address:
 		return "address", false, nil
-	case t.probeDue(tx.now):
+	case t.probeDue(tx.now) && !t.held(tx.now):
 		return "", true, nil
 	case t.Paused != nil:
 		return "paused", false, nil

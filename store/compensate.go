@@ -11,10 +11,12 @@ import (
 
 const sqlStartCompensating = `UPDATE orders SET compensating = 1 WHERE order_id = $1 AND decision = 'inventory' AND compensating = 0`
 
-// A line of which nobody knows what came of it stays on the rail until that is known.
+// A line of which nobody knows what came of it stays on the rail until that is known, and so does one that the
+// ledger knows: it went out, and is released when its worker finds that.
 const sqlDiscardLines = `UPDATE outbox SET status = 'discarded', processed_at = $2, detail = 'another line of its order was rejected', ended_seq = $3
 	WHERE aggregate_id = $1 AND effect_type = '` + TicketInventorySync + `' AND status = 'pending'
-	AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.ticket_id = outbox.id AND a.kind = 'send' AND a.closed_seq = 0 AND (a.outcome IS NULL OR a.outcome = 'unknown'))`
+	AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.ticket_id = outbox.id AND a.kind = 'send' AND a.closed_seq = 0 AND (a.outcome IS NULL OR a.outcome = 'unknown'))
+	AND NOT EXISTS (SELECT 1 FROM ledger WHERE effect_key = outbox.idempotency_key)`
 
 // Lines that went out already.
 const sqlDoneLines = `SELECT ` + ticketColumns + ` FROM outbox WHERE aggregate_id = $1 AND effect_type = '` + TicketInventorySync + `' AND status = 'done' ORDER BY id`

@@ -26,21 +26,29 @@ type shop struct {
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	s := &shop{t: t, db: open(t, newPath(t), Options{Synchronous: "OFF", Readers: 1})}
-	update(t, s.db, func(tx *Tx) error {
-		d := Decision{Event: Event{EventID: "E", OrderID: "O", Body: Text("{}"), Digest: make([]byte, 32), Outcome: "decided"},
-			Order: &Order{OrderID: "O", EventID: "E", CustomerID: "C", Amount: "2154.00", Currency: "MXN", Category: "c", Priority: "p", CreditOK: true, Decision: "inventory", LineItems: JSON("[]")}}
-		for _, sku := range []string{"A", "B", "C:%"} {
-			d.Tickets = append(d.Tickets, NewTicket{OrderID: "O", EffectType: TicketInventorySync, Payload: `{"sku":"` + sku + `","quantity":2}`, Key: Key(LedgerInventory, "O", sku)})
-		}
-		_, err := tx.Record(d)
-		return err
-	})
+	return fillShop(t, open(t, newPath(t), Options{Synchronous: "OFF", Readers: 1}))
+}
+
+func fillShop(t *testing.T, db *DB) *shop {
+	t.Helper()
+	s := &shop{t: t, db: db}
+	update(t, s.db, func(tx *Tx) error { return recordShop(tx, "O") })
 	for range 3 {
 		c := claim(t, s.db, ClaimRequest{Limit: 1, Lease: time.Hour})
 		s.ids, s.tokens = append(s.ids, c.Tickets[0].ID), append(s.tokens, c.Token)
 	}
 	return s
+}
+
+// recordShop records an order with three lines.
+func recordShop(tx *Tx, order string) error {
+	d := Decision{Event: Event{EventID: "E" + order, OrderID: order, Body: Text("{}"), Digest: make([]byte, 32), Outcome: "decided"},
+		Order: &Order{OrderID: order, EventID: "E" + order, CustomerID: "C", Amount: "2154.00", Currency: "MXN", Category: "c", Priority: "p", CreditOK: true, Decision: "inventory", LineItems: JSON("[]")}}
+	for _, sku := range []string{"A", "B", "C:%"} {
+		d.Tickets = append(d.Tickets, NewTicket{OrderID: order, EffectType: TicketInventorySync, Payload: `{"sku":"` + sku + `","quantity":2}`, Key: Key(LedgerInventory, order, sku)})
+	}
+	_, err := tx.Record(d)
+	return err
 }
 
 func (s *shop) do(fn func(tx *Tx) error) { s.t.Helper(); update(s.t, s.db, fn) }

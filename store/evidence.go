@@ -49,12 +49,12 @@ func (tx *Tx) noteTooLate(ticket int64) error {
 const sqlWindowAnew = `UPDATE outbox SET failures = 0, lookups = 0 WHERE id = $1 AND status = 'processing' AND claim_token = $2`
 
 // WindowAnew closes the unknown sends of a claimed ticket because the target says that none of them
-// happened: the next send goes out as the first. False means that the claim was lost; then only the
-// evidence is written.
+// happened: the next send goes out as the first. False means that the claim was lost: by now somebody else may
+// have sent what the target did not know of when it was asked, so nothing is closed.
 func (tx *Tx) WindowAnew(token string, ticket int64) (bool, error) {
-	if err := tx.CloseUnknown(ticket); err != nil {
+	n, err := tx.exec(sqlWindowAnew, ticket, token)
+	if err != nil || n == 0 {
 		return false, err
 	}
-	n, err := tx.exec(sqlWindowAnew, ticket, token)
-	return n > 0, err
+	return true, tx.CloseUnknown(ticket)
 }
