@@ -1,13 +1,14 @@
 package handlers
 
 import (
-	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"net/url"
+	"strings"
 	"sync"
 	"time"
 )
@@ -108,34 +109,46 @@ func (r *remoteCredit) answer(ctx context.Context, q CreditQuestion, a *sharedAn
 
 const maxCreditAnswer = 64 << 10
 
+// ask sends one question, once, and reads its answer. Its errors hold nothing that came back: that may repeat
+// our address or our token.
 func (r *remoteCredit) ask(ctx context.Context, q CreditQuestion) (bool, error) {
-	body := `{"order_id":` + text(q.OrderID) + `,"customer_id":` + text(q.CustomerID) + `,"amount":` + q.Amount.String() + `,"currency":` + text(q.Currency) + `}`
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.conf.URL, bytes.NewReader([]byte(body)))
+	req, err := r.request(ctx, q)
 	if err != nil {
 		return false, errors.New("the address of the credit source can't be used")
 	}
-	req.GetBody = nil
+	res, err := r.client.Do(req)
+	if err != nil {
+		return false, fmt.Errorf("ask for credit: %w", plain(err))
+	}
+	defer res.Body.Close()
+	if res.StatusCode < 200 || res.StatusCode > 299 { // its body is not read: that of a 101 ends at no time-out
+		return false, fmt.Errorf("the credit source answered %d", res.StatusCode)
+	}
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxCreditAnswer+1))
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("read the credit answer: %w", plain(err))
+	case len(answer) > maxCreditAnswer:
+		return false, errors.New("the credit answer is too long")
+	}
+	return readCredit(answer)
+}
+
+func (r *remoteCredit) request(ctx context.Context, q CreditQuestion) (*http.Request, error) {
+	body := `{"order_id":` + text(q.OrderID) + `,"customer_id":` + text(q.CustomerID) +
+		`,"amount":` + q.Amount.String() + `,"currency":` + text(q.Currency) + `}`
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.conf.URL, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.GetBody = nil // with it net/http may send again by itself
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "comanda")
 	if r.conf.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+r.conf.Token)
 	}
-	res, err := r.client.Do(req)
-	if err != nil {
-		return false, fmt.Errorf("ask for credit: %w", withoutURL(err))
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxCreditAnswer+1))
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("read the credit answer: %w", err)
-	case res.StatusCode < 200 || res.StatusCode > 299:
-		return false, fmt.Errorf("the credit source answered %d", res.StatusCode)
-	case len(answer) > maxCreditAnswer:
-		return false, errors.New("the credit answer is too long")
-	}
-	return readCredit(answer)
+	return req, nil
 }
 
 // readCredit wants one JSON object in which credit_ok stands once and is true or false.
@@ -151,11 +164,19 @@ func readCredit(answer []byte) (bool, error) {
 	return ok, nil
 }
 
-// withoutURL is the cause of a client's error, which itself names the address.
-func withoutURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
+// plain is why there is no answer, as far as the log may know: without the address, which url.Error names, and
+// without what came back, which net/http quotes when it is not HTTP.
+func plain(err error) error {
+	var timed interface{ Timeout() bool }
+	var op *net.OpError
+	var cert *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &timed) && timed.Timeout():
+		return errors.New("no answer in time")
+	case errors.As(err, &op):
+		return op
+	case errors.As(err, &cert):
+		return cert
 	}
-	return err
+	return errors.New("the connection broke, or what came back is not HTTP")
 }
