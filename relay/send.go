@@ -84,7 +84,7 @@ func (l *lane) prepare(ctx context.Context, j *job) (end, bool) {
 
 func (l *lane) past(j *job) (p store.Past, err error) {
 	err = l.r.opt.DB.View(context.Background(), func(tx *store.Tx) (err error) {
-		p, err = tx.Past(j.ticket, l.remote.Name, l.remote.Address, l.remote.Timeout.Milliseconds(), l.remote.LookupGrace.Milliseconds())
+		p, err = tx.Past(j.ticket, l.remote.Name, l.remote.Address, l.remote.LookupGrace.Milliseconds())
 		return err
 	})
 	return p, err
@@ -98,7 +98,7 @@ func (l *lane) begin(j *job, kind string) (store.Begun, error) {
 	var begun store.Begun
 	err := l.r.opt.DB.Update(context.Background(), func(tx *store.Tx) (err error) {
 		begun, err = tx.BeginAttempt(store.Begin{Ticket: j.ticket.ID, Token: j.claim.Token, Kind: kind, Target: l.remote.Name,
-			Address: l.remote.Address, Letter: j.letter, KeyTTL: l.remote.KeyTTL.Milliseconds(), Probe: j.claim.Probe})
+			Address: l.remote.Address, Letter: j.letter, KeyTTL: l.remote.KeyTTL.Milliseconds(), Timeout: l.remote.Timeout.Milliseconds(), Probe: j.claim.Probe})
 		return err
 	})
 	if err == nil && (begun.Lost || begun.Halted) {

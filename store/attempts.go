@@ -9,6 +9,7 @@ type Begin struct {
 	Address string
 	Letter  Letter // frozen now unless an earlier attempt froze another
 	KeyTTL  int64  // how long the target is said to honour a key, in milliseconds
+	Timeout int64  // how long after its row bytes of it can leave at the most, in milliseconds
 	Probe   bool   // goes out although an answer has paused the target
 }
 
@@ -24,8 +25,8 @@ type Begun struct {
 const sqlFreeze = `UPDATE outbox SET wire_key = coalesce(wire_key, $3), wire_body = coalesce(wire_body, $4)
 	WHERE id = $1 AND status = 'processing' AND claim_token = $2 RETURNING wire_key, wire_body`
 
-const sqlBeginAttempt = `INSERT INTO attempts (ticket_id, claim_token, begun_at, seq, kind, target, address, boot, boot_ms, key_ttl_ms)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id`
+const sqlBeginAttempt = `INSERT INTO attempts (ticket_id, claim_token, begun_at, seq, kind, target, address, boot, boot_ms, key_ttl_ms, timeout_ms)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id`
 
 // BeginAttempt writes the row without which no byte leaves. The caller has made sure that its lease
 // outlasts the timeout.
@@ -50,7 +51,7 @@ func (tx *Tx) BeginAttempt(b Begin) (Begun, error) {
 		return begun, err
 	}
 	boot, ms := tx.boot()
-	_, err = tx.find(sqlBeginAttempt, []any{b.Ticket, b.Token, tx.now, seq, b.Kind, b.Target, b.Address, boot, ms, b.KeyTTL}, &begun.ID)
+	_, err = tx.find(sqlBeginAttempt, []any{b.Ticket, b.Token, tx.now, seq, b.Kind, b.Target, b.Address, boot, ms, b.KeyTTL, b.Timeout}, &begun.ID)
 	return begun, err
 }
 
@@ -91,15 +92,19 @@ type Past struct {
 	ControlKey string // of the newest send to today's address that was done before the grace, in its form for the wire; ""
 }
 
+// isUnknown tells the sends of which nobody knows what came. The index attempts_unknown repeats it.
+const isUnknown = `kind = 'send' AND closed_seq = 0 AND (outcome IS NULL OR outcome = 'unknown')`
+
 // For every remote ticket, by attempts_unknown.
-const sqlUnknown = `SELECT address, boot, boot_ms, ended_at IS NOT NULL, ended_boot_ms, key_ttl_ms, http_status FROM attempts
-	WHERE ticket_id = $1 AND kind = 'send' AND closed_seq = 0 AND (outcome IS NULL OR outcome = 'unknown') ORDER BY id`
+const sqlUnknown = `SELECT address, boot, boot_ms, ended_at IS NOT NULL, ended_boot_ms, key_ttl_ms, timeout_ms, http_status FROM attempts
+	WHERE ticket_id = $1 AND ` + isUnknown + ` ORDER BY id`
 
 type unknownSend struct {
 	address, boot  string
 	begunMS, endMS int64
 	ended          bool
 	keyTTL         int64
+	timeout        int64
 	status         int
 }
 
@@ -109,19 +114,19 @@ const sqlControl = `SELECT o.wire_key FROM attempts AS a JOIN outbox AS o ON o.i
 	AND (a.boot NOT IN ($4, '') OR a.ended_boot_ms <= $5)
 	ORDER BY a.id DESC LIMIT 1`
 
+// By the ledger's key and attempts_ticket_id.
 const sqlHappened = `SELECT 1 FROM ledger WHERE effect_key = $1 UNION ALL SELECT 1 FROM attempts WHERE ticket_id = $2 AND kind = 'send' AND outcome = 'done' LIMIT 1`
 
-// Past returns what must be known before anything is sent for a ticket. timeoutMS bounds how long after
-// its row an attempt that was never ended can have sent bytes; graceMS is how long the target may not yet know what
-// it did.
-func (tx *Tx) Past(t Ticket, target, address string, timeoutMS, graceMS int64) (Past, error) {
+// Past returns what must be known before anything is sent for a ticket. graceMS is how long the target may not yet
+// know what it did.
+func (tx *Tx) Past(t Ticket, target, address string, graceMS int64) (Past, error) {
 	var p Past
 	var err error
 	if p.InLedger, err = tx.find(sqlHappened, []any{t.Key, t.ID}, new(int64)); err != nil {
 		return p, err
 	}
 	unknown, err := collect(tx, sqlUnknown, []any{t.ID}, func(scan func(...any) error, u *unknownSend) error {
-		return scan(&u.address, &u.boot, &u.begunMS, &u.ended, &u.endMS, &u.keyTTL, &u.status)
+		return scan(&u.address, &u.boot, &u.begunMS, &u.ended, &u.endMS, &u.keyTTL, &u.timeout, &u.status)
 	})
 	if err != nil {
 		return p, err
@@ -140,7 +145,7 @@ func (tx *Tx) Past(t Ticket, target, address string, timeoutMS, graceMS int64) (
 			p.KeyTTL = u.keyTTL
 		}
 		p.LastStatus = u.status
-		last := tx.sinceLastByte(u, timeoutMS)
+		last := tx.sinceLastByte(u)
 		if i == 0 || last < p.LastMS {
 			p.LastMS = last
 		}
@@ -157,7 +162,7 @@ func (tx *Tx) Past(t Ticket, target, address string, timeoutMS, graceMS int64) (
 
 // sinceLastByte: what was sent in an earlier boot was sent before this one began. What was sent when the boot
 // could not be told may have been sent just now.
-func (tx *Tx) sinceLastByte(u unknownSend, timeoutMS int64) int64 {
+func (tx *Tx) sinceLastByte(u unknownSend) int64 {
 	boot, now := tx.boot()
 	switch {
 	case boot == "", u.boot == "":
@@ -167,23 +172,25 @@ func (tx *Tx) sinceLastByte(u unknownSend, timeoutMS int64) int64 {
 	case u.ended:
 		return max(0, now-u.endMS)
 	}
-	return max(0, now-u.begunMS-timeoutMS)
+	return max(0, now-u.begunMS-u.timeout)
 }
+
+const sqlHasUnknown = `SELECT 1 FROM attempts WHERE ticket_id = $1 AND ` + isUnknown + ` LIMIT 1`
 
 // HasUnknown reports whether a ticket has a send of which nobody knows what came.
 func (tx *Tx) HasUnknown(ticket int64) (bool, error) {
-	return tx.find(`SELECT 1 FROM attempts WHERE ticket_id = $1 AND kind = 'send' AND closed_seq = 0 AND (outcome IS NULL OR outcome = 'unknown') LIMIT 1`,
-		[]any{ticket}, new(int64))
+	return tx.find(sqlHasUnknown, []any{ticket}, new(int64))
 }
+
+// The same whether or not somebody has said since what came of it.
+const sqlWasSent = `SELECT 1 FROM attempts WHERE ticket_id = $1 AND kind = 'send' AND (outcome IS NULL OR outcome = 'unknown') LIMIT 1`
 
 // WasSent reports whether a ticket has, or once had, a send of which nobody knew what came.
 func (tx *Tx) WasSent(ticket int64) (bool, error) {
-	return tx.find(`SELECT 1 FROM attempts WHERE ticket_id = $1 AND kind = 'send' AND (outcome IS NULL OR outcome = 'unknown') LIMIT 1`,
-		[]any{ticket}, new(int64))
+	return tx.find(sqlWasSent, []any{ticket}, new(int64))
 }
 
-const sqlCloseUnknown = `UPDATE attempts SET closed_seq = $2
-	WHERE ticket_id = $1 AND kind = 'send' AND closed_seq = 0 AND (outcome IS NULL OR outcome = 'unknown')`
+const sqlCloseUnknown = `UPDATE attempts SET closed_seq = $2 WHERE ticket_id = $1 AND ` + isUnknown
 
 // CloseUnknown notes that somebody who could know has said what came of a ticket's unknown sends. What is
 // sent next opens the key's window anew.

@@ -15,7 +15,7 @@ const sqlStartCompensating = `UPDATE orders SET compensating = 1 WHERE order_id 
 // ledger knows: it went out, and is released when its worker finds that.
 const sqlDiscardLines = `UPDATE outbox SET status = 'discarded', processed_at = $2, detail = 'another line of its order was rejected', ended_seq = $3
 	WHERE aggregate_id = $1 AND effect_type = '` + TicketInventorySync + `' AND status = 'pending'
-	AND NOT EXISTS (SELECT 1 FROM attempts AS a WHERE a.ticket_id = outbox.id AND a.kind = 'send' AND a.closed_seq = 0 AND (a.outcome IS NULL OR a.outcome = 'unknown'))
+	AND NOT EXISTS (SELECT 1 FROM attempts WHERE ticket_id = outbox.id AND ` + isUnknown + `)
 	AND NOT EXISTS (SELECT 1 FROM ledger WHERE effect_key = outbox.idempotency_key)`
 
 // Lines that went out already.
@@ -58,9 +58,11 @@ func (tx *Tx) BuryLine(token string, id int64, detail string) (bool, error) {
 	return true, tx.lineEnded(t.AggregateID)
 }
 
+const sqlCompensating = `SELECT 1 FROM orders WHERE order_id = $1 AND compensating = 1`
+
 // Compensating reports whether an order is being, or was, taken back.
 func (tx *Tx) Compensating(orderID string) (bool, error) {
-	return tx.find(`SELECT 1 FROM orders WHERE order_id = $1 AND compensating = 1`, []any{orderID}, new(int64))
+	return tx.find(sqlCompensating, []any{orderID}, new(int64))
 }
 
 // release puts the opposite of a line that went out on the rail.

@@ -36,6 +36,8 @@ type standing struct {
 	compensating bool
 }
 
+const sqlInLedger = `SELECT 1 FROM ledger WHERE effect_key = $1`
+
 func (tx *Tx) standing(id int64) (s standing, err error) {
 	if s.ticket, err = tx.Ticket(id); err != nil {
 		return s, err
@@ -43,7 +45,7 @@ func (tx *Tx) standing(id int64) (s standing, err error) {
 	if s.unknown, err = tx.HasUnknown(id); err != nil {
 		return s, err
 	}
-	if s.inLedger, err = tx.find(`SELECT 1 FROM ledger WHERE effect_key = $1`, []any{s.ticket.Key}, new(int64)); err != nil {
+	if s.inLedger, err = tx.find(sqlInLedger, []any{s.ticket.Key}, new(int64)); err != nil {
 		return s, err
 	}
 	s.compensating, err = tx.Compensating(s.ticket.AggregateID)

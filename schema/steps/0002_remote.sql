@@ -40,6 +40,8 @@ ALTER TABLE attempts ADD COLUMN boot_ms     INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE attempts ADD COLUMN ended_boot_ms INTEGER NOT NULL DEFAULT 0;
 -- How long the target was said to honour a key when this was sent, in milliseconds.
 ALTER TABLE attempts ADD COLUMN key_ttl_ms INTEGER NOT NULL DEFAULT 0;
+-- How long after its row bytes of it can have left at the most, in milliseconds.
+ALTER TABLE attempts ADD COLUMN timeout_ms INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE attempts ADD COLUMN http_status INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE attempts ADD COLUMN receipt     TEXT    NOT NULL DEFAULT '';
 -- Not 0: somebody who could know has said what came of it (a lookup or a person), at that place in the sequence.
