@@ -41,8 +41,11 @@ func (s *Server) getReady(c echo.Context) error {
 // notReady says why not, or "". After a failed commit it tries a small one: without a relay and without
 // orders nothing else would find out that the disk takes commits again.
 func (s *Server) notReady(ctx context.Context) string {
-	err := s.opt.DB.LastCommit()
+	err := s.opt.DB.InPlace()
 	if err != nil {
+		return "the file was removed, moved or replaced; stop the server and put it back"
+	}
+	if err = s.opt.DB.LastCommit(); err != nil {
 		ctx, cancel := context.WithTimeout(ctx, probeWait)
 		defer cancel()
 		err = s.opt.DB.Update(ctx, (*store.Tx).Touch)

@@ -88,6 +88,8 @@ func problemOf(err error) *Problem {
 		return notNow(diskReason(err), 1, "the commit failed and may have been kept or not; send it again: if it was kept the answer will be duplicate", err)
 	case errors.Is(err, store.ErrFull):
 		return notNow("disk-full", 30, "the disk is full; nothing was kept", err)
+	case errors.Is(err, store.ErrMoved):
+		return notNow("disk", 30, "the file was removed, moved or replaced under the running server; nothing was kept", err)
 	case errors.Is(err, store.ErrBusy):
 		return notNow("busy", 1, "another program holds the file; nothing was kept", err)
 	case errors.Is(err, store.ErrClosed):

@@ -178,6 +178,10 @@ func (db *DB) commit(tx *Tx) error {
 		db.rollback(tx)
 		return fmt.Errorf("write the sequence: %w", err)
 	}
+	if err := db.InPlace(); err != nil && tx.wrote {
+		db.rollback(tx)
+		return err
+	}
 	if _, err := tx.exec(sqlCommit); err != nil {
 		db.rollback(tx)
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)

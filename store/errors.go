@@ -17,6 +17,8 @@ var (
 	ErrFull = errors.New("the disk is full")
 	// ErrUnknownOutcome: COMMIT itself failed. What was asked for may be on disk or not; ask again to find out.
 	ErrUnknownOutcome = errors.New("the commit failed and its outcome is unknown")
+	// ErrMoved: the file is not where it was opened; somebody removed, moved or replaced it. Nothing was written.
+	ErrMoved = errors.New("the file was removed, moved or replaced while it was open")
 	// ErrClosed: the DB was closed.
 	ErrClosed = errors.New("the file is closed")
 	// ErrNotFound: there is no such row.

@@ -81,6 +81,7 @@ type DB struct {
 	stopped chan struct{}
 	wake    chan struct{}
 	health  health
+	place   place
 }
 
 // Open opens or makes the file at path and brings its schema up to date. Several processes may do
@@ -207,7 +208,7 @@ func (db *DB) connect(ctx context.Context) error {
 		}
 		db.readers <- r
 	}
-	return nil
+	return db.settleIn()
 }
 
 func (db *DB) openError(err error) error {
