@@ -14,7 +14,9 @@ type Sink struct {
 	lines   chan []byte
 	dropped atomic.Int64
 	done    chan struct{}
-	once    sync.Once
+
+	mu     sync.RWMutex
+	closed bool
 }
 
 // sinkLines is how much may wait, in writes.
@@ -35,8 +37,13 @@ func NewSink(w io.Writer) *Sink {
 	return s
 }
 
-// Write takes a copy and returns at once. It never fails.
+// Write takes a copy and returns at once. It never fails; after Close nothing is taken.
 func (s *Sink) Write(b []byte) (int, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return len(b), nil
+	}
 	select {
 	case s.lines <- append([]byte{}, b...):
 	default:
@@ -45,9 +52,14 @@ func (s *Sink) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close waits until everything is written, at most that long. Nothing may be written afterwards.
+// Close waits until everything is written, at most that long.
 func (s *Sink) Close(within time.Duration) {
-	s.once.Do(func() { close(s.lines) })
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		close(s.lines)
+	}
+	s.mu.Unlock()
 	select {
 	case <-s.done:
 	case <-time.After(within):

@@ -47,3 +47,14 @@ func TestSinkOfADeadTerminalEnds(t *testing.T) {
 	fmt.Fprintln(s, "bye")
 	s.Close(time.Millisecond)
 }
+
+// What is still at work when the program ends may say something: it is heard by nobody, and breaks nothing.
+func TestSinkAfterClose(t *testing.T) {
+	var got bytes.Buffer
+	s := NewSink(&got)
+	s.Close(time.Minute)
+	s.Close(time.Minute)
+	if n, err := fmt.Fprintln(s, "late"); n != 5 || err != nil || got.Len() > 0 {
+		t.Errorf("%d, %v, %q", n, err, got.String())
+	}
+}
