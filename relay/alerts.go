@@ -144,8 +144,11 @@ func (a *Alerts) over(ctx context.Context, k store.Alert) {
 		ours, err = tx.EndAlert(k.Cause)
 		return err
 	})
-	if err == nil && ours && k.ToldAt > 0 {
-		a.tell(ctx, Notice{Cause: k.Cause, State: "over", Since: time.UnixMilli(k.Since)})
+	if err != nil || !ours || k.ToldAt == 0 {
+		return
+	}
+	if !a.tell(ctx, Notice{Cause: k.Cause, State: "over", Since: time.UnixMilli(k.Since)}) {
+		_ = a.DB.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error { return tx.RestoreAlert(k) })
 	}
 }
 

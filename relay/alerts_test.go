@@ -104,7 +104,7 @@ func TestAlertCauses(t *testing.T) {
 		}
 		outside(t, db, `UPDATE outbox SET status = 'review' WHERE id = 1`)
 		step(time.Minute, "onset review")
-		act(func(tx *store.Tx) error { return tx.PauseByAnswer("test", "401", "token") })
+		act(func(tx *store.Tx) error { return tx.PauseByAnswer("test", "401: no such card 4111", "token") })
 		step(time.Minute, "onset target test paused")
 		act(func(tx *store.Tx) error { return tx.ResumeTarget("test", "me") })
 		step(time.Minute, "over target test paused")
@@ -122,6 +122,11 @@ func TestAlertCauses(t *testing.T) {
 		step(time.Minute, "onset relay stalled")
 		stalled.Store(false)
 		step(time.Minute, "over relay stalled")
+		for _, text := range p.text {
+			if strings.Contains(text, "4111") || strings.Contains(text, "stocktaking") {
+				t.Errorf("an alert repeats what a target or an operator said: %s", text)
+			}
+		}
 	})
 }
 
@@ -139,6 +144,18 @@ func TestAlertIsToldUntilItIsHeard(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := p.take(); got != "onset review" {
 			t.Errorf("got %q", got)
+		}
+		p.mu.Lock()
+		p.err = errors.New("no route again")
+		p.mu.Unlock()
+		outside(t, db, `UPDATE outbox SET status = 'pending' WHERE id = 1`)
+		time.Sleep(3 * time.Hour)
+		p.mu.Lock()
+		p.err = nil
+		p.mu.Unlock()
+		time.Sleep(time.Minute)
+		if got := p.take(); got != "over review" {
+			t.Errorf("at its end: %q", got)
 		}
 	})
 }

@@ -40,12 +40,19 @@ func (tx *Tx) Conditions() ([]Condition, error) {
 	for _, t := range targets {
 		switch long := longUnreachable.Milliseconds(); {
 		case t.Paused != nil && (*t.Paused == "answer" || tx.now-*t.PausedAt > long):
-			all = append(all, Condition{"target " + t.Name + " paused", "paused by " + *t.Paused + ": " + t.PausedWhy})
+			all = append(all, Condition{"target " + t.Name + " paused", pausedBy[*t.Paused]})
 		case t.OfflineSince != nil && tx.now-*t.OfflineSince > long:
 			all = append(all, Condition{"target " + t.Name + " offline", "not reached for a while; tickets wait and nothing is lost"})
 		}
 	}
 	return all, err
+}
+
+// pausedBy tells who paused a target. Why is left out: it is the target's own words, or an operator's, and may
+// hold anything.
+var pausedBy = map[string]string{
+	"answer":   "it does not let us in; `comanda targets list` says what it answered",
+	"operator": "an operator paused it; `comanda targets list` says why",
 }
 
 // Tickets that ended otherwise and whose effect is in the ledger, by outbox_dead and outbox_discarded.
@@ -101,6 +108,14 @@ func (tx *Tx) RaiseAlert(c Condition) (Alert, bool, error) {
 // UntellAlert gives the turn back: the telling failed and is due again.
 func (tx *Tx) UntellAlert(cause string) error {
 	_, err := tx.exec(`UPDATE alerts SET told_at = 0, times = max(0, times - 1) WHERE cause = $1`, cause)
+	return err
+}
+
+const sqlRestoreAlert = `INSERT INTO alerts (cause, since, told_at, times, detail) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (cause) DO NOTHING`
+
+// RestoreAlert puts back one that EndAlert removed: that it is over could not be told, and is due again.
+func (tx *Tx) RestoreAlert(a Alert) error {
+	_, err := tx.exec(sqlRestoreAlert, a.Cause, a.Since, a.ToldAt, a.Times, a.Detail)
 	return err
 }
 
