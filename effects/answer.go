@@ -1,6 +1,7 @@
 package effects
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ type answer struct {
 	status     int
 	object     map[string]json.RawMessage // nil when the body is not one JSON object
 	json       bool                       // it is JSON of some kind
+	ambiguous  bool                       // it is an object that names a member twice, and may say anything
 	retryAfter time.Duration
 	location   string // of a redirect, without its query
 	cut        error  // the body did not arrive whole, or is too long
@@ -45,6 +47,7 @@ func (t *Target) read(ctx context.Context, res *http.Response) *answer {
 		a.cut = fmt.Errorf("its answer is longer than %d KiB", maxAnswer>>10)
 	default:
 		a.object, a.json = object(body), json.Valid(body)
+		a.ambiguous = a.json && a.object == nil && bytes.HasPrefix(bytes.TrimSpace(body), []byte("{"))
 	}
 	return a
 }

@@ -155,6 +155,7 @@ func TestEvilGateway(t *testing.T) {
 		{"204 where any will do", says("HTTP/1.1 204 No Content\r\n\r\n"), acceptAny, want{store.Happened, 204, false}, ""},
 		{"HTML where any will do", answers(200, "<html>ok</html>"), acceptAny, want{store.Happened, 200, false}, ""},
 		{"ok false where any will do", answers(200, `{"ok":false}`), acceptAny, want{store.Unknown, 200, false}, "ok is false"},
+		{"both where any will do", answers(200, `{"ok":false,"ok":true}`), acceptAny, want{store.Unknown, 200, true}, ""},
 		{"200 and an array", answers(200, `[{"id":1}]`), nil, want{store.Unknown, 200, true}, ""},
 		{"200 and two objects", answers(200, `{"id":1}{"id":2}`), nil, want{store.Unknown, 200, true}, ""},
 		{"200 and a member twice", answers(200, `{"ok":false,"ok":true}`), nil, want{store.Unknown, 200, true}, ""},

@@ -70,7 +70,7 @@ func (t *Target) weigh(a *answer) store.Reply {
 func (t *Target) weighSuccess(a *answer, r store.Reply) store.Reply {
 	against := a.saysOtherwise()
 	switch {
-	case a.isJSON() && against == "", t.conf.AcceptAny && against == "":
+	case a.isJSON() && against == "", t.conf.AcceptAny && against == "" && !a.ambiguous:
 		r.Evidence, r.Receipt, r.Unreachable = store.Happened, a.receipt(), false
 	case a.isJSON():
 		r.Detail += ", but " + against

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 )
 
 // TargetConfig is one target outside.
@@ -138,15 +139,10 @@ func clean(s string, n int) string {
 			break
 		}
 		count++
-		if r < 0x20 || r >= 0x7F && r < 0xA0 || isBidi(r) || r == 0x2028 || r == 0x2029 || r >= 0x200B && r <= 0x200D || r == 0xFEFF {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) { // what breaks lines, turns or hides
 			r = ' '
 		}
 		b.WriteRune(r)
 	}
 	return strings.TrimSpace(b.String())
-}
-
-// isBidi reports the marks that change the direction of what is around them (UAX #9).
-func isBidi(r rune) bool {
-	return r == 0x061C || r == 0x200E || r == 0x200F || r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
 }
