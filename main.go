@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,9 +14,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
-	"syscall"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -56,7 +52,7 @@ func ledgerTypes() map[string]string {
 func main() { os.Exit(run()) }
 
 func run() int {
-	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
+	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // from then on a second signal leaves at once
 	stderr := cli.NewSink(os.Stderr)
@@ -64,49 +60,15 @@ func run() int {
 	app := program{stdout: os.Stdout, stderr: stderr, terminal: isatty.IsTerminal(os.Stderr.Fd())}
 	return cli.Run(ctx, os.Args[1:], cli.Program{
 		Stdout: os.Stdout, Stderr: stderr, Environ: os.Environ(), Terminal: app.terminal,
-		Version: version(), Graph: dependencyGraph(), TargetNames: targetNames, LedgerTypes: ledgerTypes(),
+		Version: cli.ReadVersion(), Graph: dependencyGraph(), TargetNames: targetNames, LedgerTypes: ledgerTypes(),
 		Serve: app.serve, Relay: app.relay, Demo: app.demo, Prove: app.prove, World: app.world,
 	})
 }
-
-// endings are the signals that end the program; one that whoever started it had ignored, as nohup does, does not.
-func endings() (signals []os.Signal) {
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) {
-			signals = append(signals, s)
-		}
-	}
-	return signals
-}
-
-// outliveReaders keeps a long-running command alive when whoever reads its log has gone: Go ends a program
-// that writes to a broken standard stream unless somebody listens for the signal.
-func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // program holds what every command of the appliance is given from outside.
 type program struct {
 	stdout, stderr io.Writer
 	terminal       bool
-}
-
-func version() cli.Version {
-	v := cli.Version{Version: "dev", Commit: "unknown", Go: runtime.Version(), SQLite: "unknown"}
-	if engine, err := store.EngineVersion(); err == nil {
-		v.SQLite = engine
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	if info.Main.Version != "" && info.Main.Version != "(devel)" {
-		v.Version = info.Main.Version
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			v.Commit = s.Value
-		}
-	}
-	return v
 }
 
 func dependencyGraph() graph.Graph {
@@ -133,7 +95,7 @@ type appliance struct {
 
 // open builds an appliance from the file up. Its close undoes that in the opposite order.
 func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) (a *appliance, err error) {
-	a = &appliance{log: p.logger(c.Log)}
+	a = &appliance{log: c.Log.Logger(p.stderr)}
 	schedule, err := relay.ParseSchedule(c.Schedule)
 	if err != nil {
 		return nil, cli.Usage(err)
@@ -201,24 +163,15 @@ func (a *appliance) remotes(ctx context.Context, targets []cli.TargetConfig) ([]
 			remotes = append(remotes, relay.Remote{
 				Name: t.Name, Address: store.Address(t.URL), Timeout: t.Timeout, KeyTTL: t.KeyTTL, CanLookup: t.LookupURL != "", LookupGrace: t.LookupGrace,
 				Rate: t.Rate, Concurrency: t.Concurrency, Credential: t.Token, Offline: known.OfflineSince != nil,
-				Door: door{effects.NewTarget(effects.TargetConfig{
+				Door: effects.NewTarget(effects.TargetConfig{
 					Name: t.Name, URL: t.URL, Timeout: t.Timeout, Token: t.Token, LookupURL: t.LookupURL,
 					AcceptAny: t.AcceptAny, RejectCodes: t.RejectCodes, QuoteKey: t.QuoteKey,
-				}, nil)},
+				}, nil),
 			})
 		}
 		return nil
 	})
 	return remotes, err
-}
-
-// door is a target as the relay wants it.
-type door struct{ *effects.Target }
-
-// Letter implements relay.Door.
-func (door) Letter(w store.Work, ledgerType string) (store.Letter, error) {
-	body, err := effects.Body(w.Payload, w.OrderID, ledgerType, w.EffectKey)
-	return store.Letter{Key: effects.WireKey(w.EffectKey), Body: body}, err
 }
 
 // close gives the relay's lock back only when nothing is carried out any more; otherwise the kernel lets
@@ -232,19 +185,9 @@ func (a *appliance) close() error {
 	return errors.Join(err, a.db.Close())
 }
 
-func (p program) logger(c cli.LogConfig) *slog.Logger {
-	var level slog.Level
-	_ = level.UnmarshalText([]byte(c.Level)) // the command line has checked it
-	opt := &slog.HandlerOptions{Level: level}
-	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(p.stderr, opt))
-	}
-	return slog.New(slog.NewTextHandler(p.stderr, opt))
-}
-
 // serve runs the HTTP server and the relay in one process until ctx ends.
 func (p program) serve(ctx context.Context, c cli.ServeConfig) error {
-	outliveReaders()
+	cli.OutliveReaders()
 	return p.serveThen(ctx, c, os.Getenv(e2e.CrashVar), nil)
 }
 
@@ -268,11 +211,10 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	defer a.startAlerts(ctx, c.Remote)()
 	ended := a.startRelay(ctx)
 	defer func() { cancel(); ended() }()
-	listener, err := net.Listen("tcp", c.Addr) // last: whoever is answered finds everything in place
+	listener, base, err := cli.Listen(c.Addr) // last: whoever is answered finds everything in place
 	if err != nil {
-		return fmt.Errorf("can't listen on %s (%w): stop what uses it or give --addr another one", c.Addr, err)
+		return err
 	}
-	base := "http://" + listener.Addr().String()
 	a.log.Info("listening", "url", base, "db", a.db.Path())
 	if p.terminal {
 		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: modes(c.Remote.Targets), Throwaway: opened != nil})
@@ -420,7 +362,7 @@ func (p program) sayWhatWaits(db *store.DB) {
 
 // relay runs a relay alone until ctx ends.
 func (p program) relay(ctx context.Context, c cli.RelayConfig) (err error) {
-	outliveReaders()
+	cli.OutliveReaders()
 	a, err := p.open(ctx, c, os.Getenv(e2e.CrashVar))
 	if err != nil {
 		return err
@@ -460,16 +402,8 @@ func (p program) prove(ctx context.Context, c cli.ProveConfig) error {
 	if err != nil {
 		return fmt.Errorf("find this program's own file: %w", err)
 	}
-	dir, err := absolute(c.Dir)
-	if err != nil {
-		return err
-	}
-	keep, err := absolute(c.Keep)
-	if err != nil {
-		return err
-	}
 	return e2e.Prove(ctx, e2e.Config{
-		Exe: exe, Names: c.Names, All: c.All, Dir: dir, Keep: keep, JSON: c.JSON, Stdout: p.stdout,
+		Exe: exe, Names: c.Names, All: c.All, Dir: c.Dir, Keep: c.Keep, JSON: c.JSON, Stdout: p.stdout,
 	})
 }
 
@@ -480,33 +414,15 @@ func (p program) world(ctx context.Context, c cli.WorldConfig) (err error) {
 		return cli.Usage(err)
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	listener, err := net.Listen("tcp", c.Addr)
+	listener, base, err := cli.Listen(c.Addr)
+	if err == nil && c.TLS == "expired" {
+		listener, base, err = world.Expired(listener)
+	}
 	if err != nil {
-		return fmt.Errorf("can't listen on %s (%w): stop what uses it or give --addr another one", c.Addr, err)
+		return err
 	}
-	base := "http://" + listener.Addr().String()
-	if c.TLS == "expired" {
-		conf, err := world.ExpiredTLS()
-		if err != nil {
-			return errors.Join(err, listener.Close())
-		}
-		listener, base = tls.NewListener(listener, conf), "https://"+listener.Addr().String()
-	}
-	log := p.logger(cli.LogConfig{Level: "info", Format: "json"})
+	log := cli.LogConfig{Level: "info", Format: "json"}.Logger(p.stderr)
 	log.Info("listening", "url", base, "db", c.DB)
-	srv := &http.Server{Handler: w.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	context.AfterFunc(ctx, w.Release) // what hangs on purpose lets go
-	return p.serveHTTP(ctx, srv, listener, base, nil)
-}
-
-// absolute makes a path that the proofs' children, in other directories, understand; "" stays "".
-func absolute(path string) (string, error) {
-	if path == "" {
-		return "", nil
-	}
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("make %s absolute: %w", path, err)
-	}
-	return full, nil
+	return p.serveHTTP(ctx, w.HTTPServer(log), listener, base, nil)
 }

@@ -155,25 +155,12 @@ func (s *Server) readOptional(c echo.Context, known []string) (map[string]any, e
 	return fields, nil
 }
 
-// targetRow is a target as /api/targets shows it.
-type targetRow struct {
-	store.Target
-	State string `json:"state"`
-}
-
 // listTargets is GET /api/targets: every target of this program, and what the file knows of it.
 func (s *Server) listTargets(c echo.Context) error {
-	rows := []targetRow{}
-	err := s.opt.DB.View(c.Request().Context(), func(tx *store.Tx) error {
-		rows = rows[:0]
-		for _, name := range s.opt.TargetNames {
-			t, err := tx.Target(name)
-			if err != nil {
-				return err
-			}
-			rows = append(rows, targetRow{t, t.State(tx.Now())})
-		}
-		return nil
+	var rows []hand.Target
+	err := s.opt.DB.View(c.Request().Context(), func(tx *store.Tx) (err error) {
+		rows, err = hand.Targets(tx, s.opt.TargetNames)
+		return err
 	})
 	return ok(c, map[string]any{"items": rows, "next": nil}, err)
 }
@@ -197,7 +184,7 @@ func (s *Server) setTarget(c echo.Context, pause bool) error {
 	if _, given := fields["reason"]; given && !isText {
 		return badRequest(`"reason" must be a string`)
 	}
-	var row targetRow
+	var rows []hand.Target
 	err = s.opt.DB.Update(c.Request().Context(), func(tx *store.Tx) (err error) {
 		if pause {
 			err = tx.PauseTarget(name, who(c), reason)
@@ -207,9 +194,11 @@ func (s *Server) setTarget(c echo.Context, pause bool) error {
 		if err != nil {
 			return err
 		}
-		t, err := tx.Target(name)
-		row = targetRow{t, t.State(tx.Now())}
+		rows, err = hand.Targets(tx, []string{name})
 		return err
 	})
-	return ok(c, row, err)
+	if err != nil {
+		return err
+	}
+	return ok(c, rows[0], nil)
 }

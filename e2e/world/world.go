@@ -11,8 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
+	"net/http"
 	"net/url"
 	"sync"
 	"time"
@@ -110,8 +112,22 @@ func (w *World) Close() error {
 // Release ends every request that hangs on purpose, so that a server can shut down.
 func (w *World) Release() { w.once.Do(func() { close(w.closing) }) }
 
-// ExpiredTLS is a TLS setting with a certificate that expired yesterday.
-func ExpiredTLS() (*tls.Config, error) {
+// Expired has a listener speak TLS with a certificate that expired yesterday, and tells its base address.
+func Expired(l net.Listener) (net.Listener, string, error) {
+	conf, err := expiredTLS()
+	if err != nil {
+		return nil, "", errors.Join(err, l.Close())
+	}
+	return tls.NewListener(l, conf), "https://" + l.Addr().String(), nil
+}
+
+// HTTPServer returns a server around the world. The caller shuts it down, after Release.
+func (w *World) HTTPServer(log *slog.Logger) *http.Server {
+	return &http.Server{Handler: w.Handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+}
+
+// expiredTLS is a TLS setting with a certificate that expired yesterday.
+func expiredTLS() (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make a key: %w", err)

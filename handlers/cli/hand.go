@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 )
 
 // The commands in this file are carried out by what main handed in.
@@ -50,7 +51,27 @@ func (c *proveCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	return call(s, s.program.Prove, ProveConfig{Names: names, All: c.All, JSON: c.JSON, Dir: c.Dir, Keep: c.Keep})
+	dir, err := absolute(c.Dir)
+	if err != nil {
+		return err
+	}
+	keep, err := absolute(c.Keep)
+	if err != nil {
+		return err
+	}
+	return call(s, s.program.Prove, ProveConfig{Names: names, All: c.All, JSON: c.JSON, Dir: dir, Keep: keep})
+}
+
+// absolute makes a path that the proofs' children, in other directories, understand; "" stays "".
+func absolute(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("make %s absolute: %w", path, err)
+	}
+	return full, nil
 }
 
 func call[C any](s *session, do func(context.Context, C) error, config C) error {

@@ -137,21 +137,10 @@ type targetLocalCmd struct {
 }
 
 func (c *targetListCmd) Run(s *session) error {
-	type row struct {
-		store.Target
-		State string `json:"state"`
-	}
-	var rows []row
-	err := s.view(c.DB, "", func(tx *store.Tx) error {
-		rows = rows[:0]
-		for _, name := range s.program.TargetNames {
-			t, err := tx.Target(name)
-			if err != nil {
-				return err
-			}
-			rows = append(rows, row{t, t.State(tx.Now())})
-		}
-		return nil
+	var rows []hand.Target
+	err := s.view(c.DB, "", func(tx *store.Tx) (err error) {
+		rows, err = hand.Targets(tx, s.program.TargetNames)
+		return err
 	})
 	if err != nil || c.JSON {
 		return errors.Join(err, s.jsonIf(err == nil, rows))

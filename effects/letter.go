@@ -5,7 +5,16 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"comanda/store"
 )
+
+// Letter is what is sent for a ticket; ledgerType is what the ledger calls its effect. Its error wraps
+// store.ErrUndecodable.
+func (t *Target) Letter(w store.Work, ledgerType string) (store.Letter, error) {
+	body, err := Body(w.Payload, w.OrderID, ledgerType, w.EffectKey)
+	return store.Letter{Key: WireKey(w.EffectKey), Body: body}, err
+}
 
 // maxWireKey is how long a key may be on the wire, in bytes; it is what large gateways take
 // (https://docs.stripe.com/api/idempotent_requests).
