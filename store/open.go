@@ -33,8 +33,8 @@ type Options struct {
 	// MustExist refuses to make a new file, or to bring an older one up to date: what only looks at a
 	// file leaves it as it is.
 	MustExist bool
-
-	vfs string // SQLite's name of another way to the disk, for tests that cut the power
+	// VFS is SQLite's name of another way to the disk, for what cuts the power (package crashdisk); empty means its own.
+	VFS string
 }
 
 func (o Options) withDefaults() Options {
@@ -60,10 +60,10 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) otherVFS() string {
-	if o.vfs == "" {
+	if o.VFS == "" {
 		return ""
 	}
-	return "&vfs=" + o.vfs
+	return "&vfs=" + o.VFS
 }
 
 // DB is one open comanda file. It is safe for concurrent use.

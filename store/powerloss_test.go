@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"comanda/store/crashdisk"
 )
 
 // ack is something that was promised: from the at-th operation of the disk on, it must be there for ever.
@@ -23,10 +25,10 @@ type ack struct {
 	query string // must answer 1
 }
 
-// lab is a store on a crashDisk, and what it has promised so far.
+// lab is a store on a disk that loses what is not synced, and what it has promised so far.
 type lab struct {
 	t    *testing.T
-	disk *crashDisk
+	disk *crashdisk.Disk
 	path string
 	opt  Options
 	db   *DB
@@ -35,10 +37,19 @@ type lab struct {
 	acks []ack
 }
 
+func newDisk(t *testing.T) *crashdisk.Disk {
+	t.Helper()
+	d, err := crashdisk.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
 func newLab(t *testing.T, synchronous string) *lab {
 	t.Helper()
-	l := &lab{t: t, disk: &crashDisk{}, path: newPath(t), opt: Options{Synchronous: synchronous, Readers: 1, vfs: crashVFSName}}
-	useCrashDisk(t, l.disk)
+	l := &lab{t: t, disk: newDisk(t), path: newPath(t), opt: Options{Synchronous: synchronous, Readers: 1}}
+	l.opt.VFS = l.disk.VFS()
 	l.open()
 	return l
 }
@@ -56,7 +67,7 @@ func (l *lab) open() {
 func (l *lab) promise(what, query string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.acks = append(l.acks, ack{at: l.disk.at(), what: what, query: fmt.Sprintf(query, args...)})
+	l.acks = append(l.acks, ack{at: l.disk.At(), what: what, query: fmt.Sprintf(query, args...)})
 }
 
 // order takes an order with two lines, as the director does.
@@ -135,7 +146,7 @@ const halves = `SELECT (SELECT count(*) FROM events LEFT JOIN orders USING (orde
 type autopsy struct{ lost, corrupt, half []string }
 
 // examine lets the real program open an image, on the real disk, and compares it with what was promised.
-func (l *lab) examine(dir string, image map[string]content, promised []ack) (a autopsy) {
+func (l *lab) examine(dir string, image map[string]crashdisk.Content, promised []ack) (a autopsy) {
 	l.t.Helper()
 	for name, body := range image {
 		if err := os.WriteFile(filepath.Join(dir, name), body, 0o600); err != nil {
@@ -178,23 +189,23 @@ func (l *lab) examine(dir string, image map[string]content, promised []ack) (a a
 func (l *lab) cutEverywhere(from int, seed uint64, budget int) (images int, lost, corrupt, half []string) {
 	l.t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
-	p, seen := newPlatter(), map[[32]byte]bool{}
-	every := max(1, len(l.disk.log)*len(cuts)/budget)
+	log, p, seen := l.disk.Log(), crashdisk.NewPlatter(nil), map[[32]byte]bool{}
+	every := max(1, len(log)*len(crashdisk.Cuts)/budget)
 	n := 0
-	for i, op := range l.disk.log {
-		p.do(op)
+	for i, op := range log {
+		p.Do(op)
 		var promised []ack
 		for _, a := range l.acks {
 			if a.at <= i+1 {
 				promised = append(promised, a)
 			}
 		}
-		for _, c := range cuts {
+		for _, c := range crashdisk.Cuts {
 			n++
 			if i < from || n%every != 0 {
 				continue
 			}
-			image := p.image(c, r)
+			image := p.Image(c, r)
 			if id := fingerprintOf(image, len(promised)); seen[id] {
 				continue
 			} else {
@@ -206,7 +217,7 @@ func (l *lab) cutEverywhere(from int, seed uint64, budget int) (images int, lost
 				l.t.Fatal(err)
 			}
 			a := l.examine(dir, image, promised)
-			where := fmt.Sprintf("after operation %d of %d, %s: ", i+1, len(l.disk.log), c.name)
+			where := fmt.Sprintf("after operation %d of %d, %s: ", i+1, len(log), c.Name)
 			for _, s := range a.lost {
 				lost = append(lost, where+s)
 			}
@@ -224,7 +235,7 @@ func (l *lab) cutEverywhere(from int, seed uint64, budget int) (images int, lost
 	return images, lost, corrupt, half
 }
 
-func fingerprintOf(image map[string]content, promised int) (id [32]byte) {
+func fingerprintOf(image map[string]crashdisk.Content, promised int) (id [32]byte) {
 	h := sha256.New()
 	fmt.Fprintln(h, promised)
 	for _, name := range slices.Sorted(maps.Keys(image)) {
@@ -255,7 +266,7 @@ func TestPowerLoss(t *testing.T) {
 		l.run()
 		const seed = 1
 		images, lost, corrupt, half := l.cutEverywhere(0, seed, budget)
-		t.Logf("%s: %d operations, %d acknowledgements, %d images (seed %d): lost %d, corrupt %d, half %d", sync, len(l.disk.log), len(l.acks), images, seed, len(lost), len(corrupt), len(half))
+		t.Logf("%s: %d operations, %d acknowledgements, %d images (seed %d): lost %d, corrupt %d, half %d", sync, l.disk.At(), len(l.acks), images, seed, len(lost), len(corrupt), len(half))
 		if len(corrupt)+len(half) > 0 {
 			t.Errorf("%s: corrupt %s; half %s", sync, firstOf(corrupt), firstOf(half))
 		}
@@ -280,9 +291,9 @@ func TestKillThenPowerLoss(t *testing.T) {
 				l.order(fmt.Sprintf("A%d", i))
 			}
 			l.order("LAST")
-			killed := lastSync(l.disk.log) - back + 1
+			killed := lastSync(l.disk.Log()) - back + 1
 			l.restartAt(killed)
-			from := l.disk.at()
+			from := l.disk.At()
 			if touch {
 				update(t, l.db, (*Tx).Touch)
 			}
@@ -294,7 +305,7 @@ func TestKillThenPowerLoss(t *testing.T) {
 					l.promise(fmt.Sprint("order ", row[0]), `SELECT count(*) FROM orders WHERE order_id = '%s'`, row[0])
 				}
 			}
-			l.disk.note(diskOp{kind: opWrite, file: "elsewhere"}) // time goes by
+			l.disk.Note(crashdisk.Op{Kind: crashdisk.Write, File: "elsewhere"}) // time goes by
 			n, lost, corrupt, half := l.cutEverywhere(from, 1, 1<<30)
 			images += n
 			lostAll = append(lostAll, lost...)
@@ -313,9 +324,9 @@ func TestKillThenPowerLoss(t *testing.T) {
 	}
 }
 
-func lastSync(log []diskOp) int {
+func lastSync(log []crashdisk.Op) int {
 	for i := len(log) - 1; i >= 0; i-- {
-		if log[i].kind == opSync {
+		if log[i].Kind == crashdisk.Sync {
 			return i
 		}
 	}
@@ -327,14 +338,13 @@ func lastSync(log []diskOp) int {
 func (l *lab) restartAt(n int) {
 	l.t.Helper()
 	old := l.db
-	p := newPlatter()
-	for _, op := range l.disk.log[:n] {
-		p.do(op)
+	p := crashdisk.NewPlatter(nil)
+	for _, op := range l.disk.Log()[:n] {
+		p.Do(op)
 	}
-	l.disk = &crashDisk{log: slices.Clone(l.disk.log[:n])}
 	dir := l.t.TempDir()
 	l.path = filepath.Join(dir, filepath.Base(l.path))
-	for name, body := range p.image(cuts[1], rand.New(rand.NewPCG(1, 1))) {
+	for name, body := range p.Image(crashdisk.Everything, rand.New(rand.NewPCG(1, 1))) {
 		if err := os.WriteFile(filepath.Join(dir, name), body, 0o600); err != nil {
 			l.t.Fatal(err)
 		}
@@ -342,14 +352,14 @@ func (l *lab) restartAt(n int) {
 	if err := old.Close(); err != nil {
 		l.t.Fatal(err)
 	}
-	useCrashDisk(l.t, l.disk)
+	l.disk.Reset(n)
 	l.open()
 }
 
 // checkpoint writes the WAL back into the file and empties it, as another client on the same disk.
 func (l *lab) checkpoint() {
 	l.t.Helper()
-	db, err := sql.Open(driverName, fileURI(l.path, url.Values{"vfs": {crashVFSName}, "_busy_timeout": {"5000"}}))
+	db, err := sql.Open(driverName, fileURI(l.path, url.Values{"vfs": {l.disk.VFS()}, "_busy_timeout": {"5000"}}))
 	if err != nil {
 		l.t.Fatal(err)
 	}
