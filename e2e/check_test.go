@@ -44,7 +44,7 @@ func TestAuditFindsFaults(t *testing.T) {
 			}
 			db := must(store.Open(t.Context(), p.file, store.Options{MustExist: true}))(t)
 			defer db.Close()
-			found := must(audit(t.Context(), db, map[string][]string{"ORD-1": a.body.Tickets}))(t)
+			found := must(audit(t.Context(), db, "", map[string][]string{"ORD-1": a.body.Tickets}))(t)
 			if !c.find(found) || (len(c.damage) > 0) == found.ok() {
 				t.Errorf("the audit says: %s", found)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -173,9 +172,4 @@ func rowCount(n int) string {
 		return "1 row"
 	}
 	return strconv.Itoa(n) + " rows"
-}
-
-// tempBeside makes a file of our own beside the database, for measuring; never the database itself.
-func (db *DB) tempBeside() (*os.File, error) {
-	return os.CreateTemp(dirOf(db.path), ".comanda-doctor-*")
 }

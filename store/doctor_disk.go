@@ -64,41 +64,59 @@ func judgeFilesystem(kind string) Check {
 // lookAtSync measures how long the disk takes to say that something is on it: what every commit
 // waits for.
 func (db *DB) lookAtSync() Check {
-	took, err := db.timeSync()
+	times, err := TimeSyncs(dirOf(db.path), syncsToTime)
 	if err != nil {
 		return Check{Name: "sync", Level: LevelWarning, Answer: "can't be measured: " + err.Error()}
 	}
-	return judgeSync(took)
+	return judgeSync(times[len(times)/2].Round(time.Microsecond))
 }
 
 func judgeSync(took time.Duration) Check {
 	c := Check{Name: "sync", Level: LevelOK, Answer: took.String()}
-	if took < fastestSync {
+	if TooFast(took) {
 		c.Level, c.Detail = LevelWarning, "too fast to be true: the disk or the filesystem says that a write is safe before it is"
 	}
 	return c
 }
 
-// timeSync is the median of a few syncs of a small file beside the database.
-func (db *DB) timeSync() (took time.Duration, err error) {
-	f, err := db.tempBeside()
+// TooFast reports whether no disk could have put something on it in that time.
+func TooFast(sync time.Duration) bool { return sync < fastestSync }
+
+// TimeSyncs writes 4 KiB to a file of its own in dir, syncs it, and does so n times. It returns what the syncs took,
+// the shortest first.
+func TimeSyncs(dir string, n int) (times []time.Duration, err error) {
+	f, err := os.CreateTemp(dir, ".comanda-sync-*")
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close(), os.Remove(f.Name())) }()
-	times := make([]time.Duration, syncsToTime)
-	for i := range times {
+	for range n {
 		if _, err := f.Write(make([]byte, bytesToSync)); err != nil {
-			return 0, err
+			return nil, err
 		}
 		began := time.Now()
 		if err := f.Sync(); err != nil {
-			return 0, err
+			return nil, err
 		}
-		times[i] = time.Since(began)
+		times = append(times, time.Since(began))
 	}
 	slices.Sort(times)
-	return times[len(times)/2].Round(time.Microsecond), nil
+	return times, nil
+}
+
+// Disk is what the filesystem under a directory says of itself.
+type Disk struct {
+	Free, Total uint64 // bytes; Free is what a program may still write
+	Filesystem  string // "ext4", "tmpfs", "FAT"
+}
+
+// Volatile reports whether the disk forgets everything when the power is cut.
+func (d Disk) Volatile() bool { return d.Filesystem == "tmpfs" }
+
+// DiskUnder returns the disk that dir lies on.
+func DiskUnder(dir string) (Disk, error) {
+	free, total, kind, err := diskOf(dir)
+	return Disk{Free: free, Total: total, Filesystem: kind}, err
 }
 
 func (db *DB) lookAtWAL() Check {

@@ -14,6 +14,7 @@ var (
 	withUniqueKey   = has("unique-key")
 	withFence       = has("fence")
 	withLedgerCheck = has("ledger-check")
+	withFullSync    = has("full-sync")
 	withOneDecision = has("one-decision")
 )
 

@@ -9,6 +9,7 @@ const (
 	withUniqueKey   = true // outbox.idempotency_key UNIQUE and ON CONFLICT DO NOTHING
 	withFence       = true // settling names the claim's token
 	withLedgerCheck = true // an effect only if its ledger row was new
+	withFullSync    = true // synchronous=FULL
 	withOneDecision = true // event, decision and tickets in one transaction
 )
 

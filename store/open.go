@@ -49,6 +49,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Synchronous == "" {
 		o.Synchronous = "FULL"
+		if !withFullSync {
+			o.Synchronous = "NORMAL"
+		}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
