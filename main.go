@@ -61,7 +61,7 @@ func run() int {
 	return cli.Run(ctx, os.Args[1:], cli.Program{
 		Stdout: os.Stdout, Stderr: stderr, Environ: os.Environ(), Terminal: app.terminal,
 		Version: cli.ReadVersion(), Graph: dependencyGraph(), TargetNames: targetNames, LedgerTypes: ledgerTypes(),
-		Serve: app.serve, Relay: app.relay, Demo: app.demo, Prove: app.prove, World: app.world,
+		Serve: app.serve, Relay: app.relay, Demo: app.demo, Prove: app.prove, Drill: app.drill, World: app.world,
 	})
 }
 
@@ -69,6 +69,7 @@ func run() int {
 type program struct {
 	stdout, stderr io.Writer
 	terminal       bool
+	vfs            string // SQLite's name of another way to the disk; empty but in a drill
 }
 
 func dependencyGraph() graph.Graph {
@@ -103,7 +104,7 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 	if a.crash, err = e2e.CrashPoints(crashPlan, p.stderr); err != nil {
 		return nil, cli.Usage(err)
 	}
-	if a.db, err = store.Open(ctx, c.DB, store.Options{}); err != nil {
+	if a.db, err = store.Open(ctx, c.DB, store.Options{VFS: p.vfs}); err != nil {
 		return nil, err
 	}
 	if err := markTargets(ctx, a.db, c.Remote.Targets); err != nil {
@@ -383,10 +384,8 @@ func (p program) demo(ctx context.Context, c cli.DemoConfig) (err error) {
 		return fmt.Errorf("make a directory for the demo: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	serve := cli.ServeConfig{
-		DB: filepath.Join(dir, "demo.db"), Addr: "127.0.0.1:0", Schedule: "@every 10s", Batch: 100,
-		Lease: 2 * time.Minute, Workers: 4, Log: c.Log,
-	}
+	serve := labConfig(filepath.Join(dir, "demo.db"))
+	serve.Log = c.Log
 	return p.serveThen(ctx, serve, "", func(base string) error {
 		if err := e2e.Sample(ctx, base); err != nil {
 			return err
@@ -405,6 +404,29 @@ func (p program) prove(ctx context.Context, c cli.ProveConfig) error {
 	return e2e.Prove(ctx, e2e.Config{
 		Exe: exe, Names: c.Names, All: c.All, Dir: c.Dir, Keep: c.Keep, JSON: c.JSON, Stdout: p.stdout,
 	})
+}
+
+// drill tries a shop's file out, on a copy, with this very program.
+func (p program) drill(ctx context.Context, c cli.DrillConfig) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program's own file: %w", err)
+	}
+	return e2e.Drill(ctx, e2e.DrillConfig{
+		Exe: exe, DB: c.DB, Dir: c.Dir, Time: c.Time, JSON: c.JSON, Stdout: p.stdout,
+		Appliance: func(ctx context.Context, file, vfs string, opened func(base string) error) error {
+			lab := program{stdout: io.Discard, stderr: io.Discard, vfs: vfs}
+			return lab.serveThen(ctx, labConfig(file), "", opened)
+		},
+	})
+}
+
+// labConfig serves a file on a free port of this machine, with no target but the lab's.
+func labConfig(file string) cli.ServeConfig {
+	return cli.ServeConfig{
+		DB: file, Addr: "127.0.0.1:0", Schedule: "@every 10s", Batch: 100, Lease: 2 * time.Minute, Workers: 4,
+		Log: cli.LogConfig{Level: "error", Format: "json"},
+	}
 }
 
 // world runs the lab's outside world until ctx ends.

@@ -190,6 +190,13 @@ func (c *child) waitGone(ctx context.Context) error {
 	}
 }
 
+// hasDied reports whether the child has died of SIGKILL.
+func (c *child) hasDied() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.killed
+}
+
 // waitKilled waits until the child has died of SIGKILL.
 func (c *child) waitKilled(ctx context.Context) error {
 	if err := c.waitGone(ctx); err != nil {

@@ -43,3 +43,12 @@ func (c *child) kill()      { c.expectEnd(); c.send(syscall.SIGKILL) }
 func (c *child) halt()      { c.send(syscall.SIGSTOP) }
 func (c *child) resume()    { c.send(syscall.SIGCONT) }
 func (c *child) terminate() { c.send(syscall.SIGTERM) }
+
+// sameFilesystem reports whether two directories lie on the same one.
+func sameFilesystem(a, b string) bool {
+	var one, other syscall.Stat_t
+	if syscall.Stat(a, &one) != nil || syscall.Stat(b, &other) != nil {
+		return false
+	}
+	return one.Dev == other.Dev
+}

@@ -31,11 +31,16 @@ func newStorm(p *proof, prefix string) *storm {
 // start starts a server, with a plan for its death or without.
 func (s *storm) start(crash string, args ...string) error {
 	server, err := s.p.serve(crash, args...)
-	s.server.Store(server)
+	if server != nil {
+		s.server.Store(server)
+	}
+	if err != nil && crash != "" && server != nil && server.hasDied() { // at once, with what the one before it had left
+		return nil
+	}
 	return err
 }
 
-// restart kills the server, if it does not die by itself, and starts the next one.
+// restart kills the server, if it has not died by itself, and starts the next one.
 func (s *storm) restart(ctx context.Context, crash string, args ...string) error {
 	s.down.Lock()
 	defer s.down.Unlock()

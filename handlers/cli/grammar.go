@@ -16,6 +16,7 @@ type grammar struct {
 	Relay   relayCmd   `cmd:"" help:"Carry tickets out without a server: a second pair of hands on the same file."`
 	Demo    demoCmd    `cmd:"" help:"Run a throw-away appliance with sample customers and orders on a temporary file and a free port."`
 	Prove   proveCmd   `cmd:"" help:"Prove the promises against real processes and real kills on temporary files."`
+	Drill   drillCmd   `cmd:"" help:"Try on a private copy of the file, on the same disk, what a shop must survive: kills, power cuts, slow syncs."`
 	Graph   graphCmd   `cmd:"" help:"Print the dependency graph, from the program's own wiring."`
 	Doctor  doctorCmd  `cmd:"" help:"Check the file, the disk, the clock, the leases and the invariants, each with its SQL."`
 	Credit  creditCmd  `cmd:"" help:"The local credit book: one limit for each customer and currency."`
@@ -75,7 +76,7 @@ type relayCmd struct {
 	logFlags
 }
 
-// demoCmd and proveCmd have no twins: what they start must not meet the settings of a real shop.
+// demoCmd, proveCmd and drillCmd have no twins: what they start must not meet the settings of a real shop.
 type demoCmd struct {
 	LogFormat string `env:"-" enum:"text,json" default:"text" placeholder:"FORMAT" help:"How to log: text or json."`
 	LogLevel  string `env:"-" enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"What to log: debug, info, warn or error."`
@@ -87,6 +88,13 @@ type proveCmd struct {
 	JSON  bool     `name:"json" env:"-" help:"Print one JSON document."`
 	Dir   string   `env:"-" placeholder:"DIR" help:"Where the temporary files go; the system's place if not given."`
 	Keep  string   `env:"-" placeholder:"DIR" help:"Keep the closed files of the proofs in this directory."`
+}
+
+type drillCmd struct {
+	DB   string        `name:"db" env:"-" default:"comanda.db" placeholder:"FILE" help:"The file to copy; it is read once and not touched."`
+	Time time.Duration `env:"-" default:"1m" placeholder:"DURATION" help:"How long to kill and to cut the power, 2s to 24h."`
+	Dir  string        `env:"-" placeholder:"DIR" help:"Where the copy lies meanwhile; beside the file if not given."`
+	JSON bool          `name:"json" env:"-" help:"Print one JSON document."`
 }
 
 type graphCmd struct {

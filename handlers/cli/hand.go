@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"time"
 )
 
 // The commands in this file are carried out by what main handed in.
@@ -60,6 +61,21 @@ func (c *proveCmd) Run(s *session) error {
 		return err
 	}
 	return call(s, s.program.Prove, ProveConfig{Names: names, All: c.All, JSON: c.JSON, Dir: dir, Keep: keep})
+}
+
+func (c *drillCmd) Run(s *session) error {
+	if c.Time < 2*time.Second || c.Time > 24*time.Hour {
+		return Usage(fmt.Errorf("--time %s is not between 2s and 24h", c.Time))
+	}
+	db, err := absolute(c.DB)
+	if err != nil {
+		return err
+	}
+	dir, err := absolute(c.Dir)
+	if err != nil {
+		return err
+	}
+	return call(s, s.program.Drill, DrillConfig{DB: db, Time: c.Time, Dir: dir, JSON: c.JSON})
 }
 
 // absolute makes a path that the proofs' children, in other directories, understand; "" stays "".

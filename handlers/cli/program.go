@@ -23,6 +23,7 @@ type Program struct {
 	Relay func(context.Context, RelayConfig) error
 	Demo  func(context.Context, DemoConfig) error
 	Prove func(context.Context, ProveConfig) error
+	Drill func(context.Context, DrillConfig) error
 	World func(context.Context, WorldConfig) error
 }
 
@@ -78,6 +79,14 @@ type ProveConfig struct {
 	JSON  bool
 	Dir   string // where the temporary files go; "" is the system's place
 	Keep  string // where closed files are kept; "" keeps none
+}
+
+// DrillConfig says what to try out and for how long.
+type DrillConfig struct {
+	DB   string // absolute
+	Time time.Duration
+	Dir  string // where the copy lies; "" is beside the file
+	JSON bool
 }
 
 // Usage marks err as wrong usage or a wrong setting: the exit code is 2. Usage(nil) is nil.

@@ -35,6 +35,7 @@ func newBench(environ ...string) *bench {
 		Relay:   func(_ context.Context, c RelayConfig) error { b.asked = c; return b.answer },
 		Demo:    func(_ context.Context, c DemoConfig) error { b.asked = c; return b.answer },
 		Prove:   func(_ context.Context, c ProveConfig) error { b.asked = c; return b.answer },
+		Drill:   func(_ context.Context, c DrillConfig) error { b.asked = c; return b.answer },
 		World:   func(_ context.Context, c WorldConfig) error { b.asked = c; return b.answer },
 
 		TargetNames: []string{"refund", "inventory", "release"},
@@ -100,6 +101,7 @@ func TestFlagsReachTheCommands(t *testing.T) {
 		{"prove", ProveConfig{}},
 		{"prove c RELAYS A C --json --dir /d --keep /k", ProveConfig{Names: []string{"C", "relays", "A"}, JSON: true, Dir: "/d", Keep: "/k"}},
 		{"prove --all", ProveConfig{All: true}},
+		{"drill --db /d/a.db --time 24h --dir /d --json", DrillConfig{DB: "/d/a.db", Time: 24 * time.Hour, Dir: "/d", JSON: true}},
 	} {
 		if code := b.run(strings.Fields(want.args)...); code != 0 {
 			t.Errorf("%s exits %d: %s", want.args, code, b.err.String())
@@ -125,7 +127,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		"bogus": "bogus", "serve now": "now", "tickets": "", "credit": "", "order ORD-1": "", "--nonsense": "--nonsense", "version --nonsense": "--nonsense",
 		"credit set CUS-7 5000.001 MXN": "AMOUNT", "credit set CUS-7 1e3 MXN": "AMOUNT", "credit set CUS-7 5 mxn": "CURRENCY", "credit set CUS-7 5 XXQ": "CURRENCY", "credit set CUS-7 5": "", "credit get CUS-7 pesos": "CURRENCY",
 		"tickets retry": "", "tickets retry x": "", "tickets retry 1 --confirm yes": "send again", "tickets resolve 1 --reason r": "happened", "tickets resolve 1 --happened --not-happened --reason r": "happened",
-		"targets pause shop": "refund, inventory, release", "targets local refund": "--i-know", "replay EVT-1": "", "backup f": "", "restore f": "", "prune --older-than 90d": "", "drill": "", "world --addr 0.0.0.0:80": "--addr", "world --tls new": "--tls", "world --key-ttl -1s": "--key-ttl", "help": "",
+		"targets pause shop": "refund, inventory, release", "targets local refund": "--i-know", "replay EVT-1": "", "backup f": "", "restore f": "", "prune --older-than 90d": "", "drill --time 1s": "--time 1s", "world --addr 0.0.0.0:80": "--addr", "world --tls new": "--tls", "world --key-ttl -1s": "--key-ttl", "help": "",
 	} {
 		b.failed(t, exitUsage, what, strings.Fields(args)...)
 	}
@@ -161,7 +163,7 @@ func TestExitCodesOfWhatMainHandsIn(t *testing.T) {
 		{store.ErrBusy, 1}, {store.ErrFull, 1}, {errors.Join(errors.New("two\nlines"), errors.New("more")), 1},
 	} {
 		b.answer = want.answer
-		for _, command := range []string{"serve", "relay", "demo", "prove"} {
+		for _, command := range []string{"serve", "relay", "demo", "prove", "drill"} {
 			if code := b.run(command); code != want.code {
 				t.Errorf("%s with %v exits %d instead of %d", command, want.answer, code, want.code)
 			}
@@ -187,7 +189,7 @@ func TestEveryFlagHasATwin(t *testing.T) {
 	}
 	for _, f := range flags {
 		want := "COMANDA_" + strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(f.Name, "--"), "-", "_"))
-		if f.Command == "prove" || f.Command == "demo" || f.Command == "world" || handOnly[f.Name] {
+		if f.Command == "prove" || f.Command == "demo" || f.Command == "drill" || f.Command == "world" || handOnly[f.Name] {
 			want = ""
 		}
 		if f.Twin != want {
@@ -252,7 +254,7 @@ func TestProveAndDemoReadNoEnvironment(t *testing.T) {
 	if code := b.run("world"); code != 0 || !cmp.Equal(any(world), b.asked) {
 		t.Errorf("world exits %d and was asked for %+v: %s", code, b.asked, b.err.String())
 	}
-	for _, command := range []string{"prove", "demo", "world"} {
+	for _, command := range []string{"prove", "demo", "drill", "world"} {
 		if text, err := Help(command); err != nil || strings.Contains(text, "COMANDA_") {
 			t.Errorf("the help of %s names a variable that it does not read: %v", command, err)
 		}
@@ -260,7 +262,7 @@ func TestProveAndDemoReadNoEnvironment(t *testing.T) {
 }
 
 func TestHelpListsWhatExists(t *testing.T) {
-	want := []string{"serve", "relay", "demo", "prove", "graph", "doctor", "credit set", "credit get", "credit list",
+	want := []string{"serve", "relay", "demo", "prove", "drill", "graph", "doctor", "credit set", "credit get", "credit list",
 		"order show", "events show", "tickets list", "tickets show", "tickets retry", "tickets discard", "tickets resolve",
 		"targets list", "targets pause", "targets resume", "targets local", "world", "sql", "version"}
 	got, err := Commands()
@@ -281,7 +283,7 @@ func TestHelpListsWhatExists(t *testing.T) {
 			t.Errorf("%q exits %d: %s%s", args, code, b.out.String(), b.err.String())
 		}
 	}
-	for _, no := range []string{"replay", "backup", "restore", "prune", "drill", "svg"} {
+	for _, no := range []string{"replay", "backup", "restore", "prune", "svg"} {
 		if strings.Contains(whole, no) {
 			t.Errorf("--help tells of %s, which does not exist yet", no)
 		}

@@ -91,8 +91,12 @@ func TestOutsideReachesServeAndRelay(t *testing.T) {
 // A shop's real addresses must never reach what runs in the lab.
 func TestOutsideDoesNotReachTheLab(t *testing.T) {
 	b := newBench(twinsOf(append(strings.Fields(outside+creditOutside+" --addr 127.0.0.1:1 --db shop.db --key-ttl 0"), tokenFlags(t)...))...)
+	here, err := filepath.Abs("comanda.db")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for command, want := range map[string]any{
-		"prove": ProveConfig{}, "demo": DemoConfig{LogConfig{"text", "info"}}, "world": WorldConfig{Addr: "127.0.0.1:8090", DB: "world.db", KeyTTL: 24 * time.Hour},
+		"prove": ProveConfig{}, "drill": DrillConfig{DB: here, Time: time.Minute}, "demo": DemoConfig{LogConfig{"text", "info"}}, "world": WorldConfig{Addr: "127.0.0.1:8090", DB: "world.db", KeyTTL: 24 * time.Hour},
 	} {
 		if code := b.run(command); code != 0 || !cmp.Equal(want, b.asked) {
 			t.Errorf("%s exits %d: %s%s", command, code, b.err.String(), cmp.Diff(want, b.asked))
