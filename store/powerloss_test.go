@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"comanda/store/crashdisk"
 )
@@ -72,41 +73,72 @@ func (l *lab) promise(what, query string, args ...any) {
 
 // order takes an order with two lines, as the director does.
 func (l *lab) order(id string) {
-	err := l.db.Update(l.t.Context(), func(tx *Tx) error {
+	if _, err := l.take(id); err != nil {
+		l.t.Error(err)
+	}
+}
+
+// take is order with its outcome: accepted, or duplicate for one that is there already.
+func (l *lab) take(id string) (status string, err error) {
+	err = l.db.Update(l.t.Context(), func(tx *Tx) error {
+		_, there, err := tx.Event("E-" + id)
+		if status = "duplicate"; err != nil || there {
+			return err
+		}
+		status = "accepted"
 		d := Decision{Event: Event{EventID: "E-" + id, OrderID: id, Body: Text(`{"event_id":"E-` + id + `"}`), Digest: make([]byte, 32), Outcome: "decided"},
 			Order: &Order{OrderID: id, EventID: "E-" + id, CustomerID: "C", Amount: "2154.00", Currency: "MXN", Category: "c", Priority: "p", CreditOK: true, Decision: "inventory", LineItems: JSON("[]")}}
 		for _, sku := range []string{"A", "B"} {
 			d.Tickets = append(d.Tickets, NewTicket{OrderID: id, EffectType: TicketInventorySync, Payload: `{"sku":"` + sku + `","quantity":1}`, Key: Key(LedgerInventory, id, sku)})
 		}
-		_, err := tx.Record(d)
+		_, err = tx.Record(d)
 		return err
 	})
 	if err != nil {
-		l.t.Error(err)
-		return
+		return "", err
 	}
 	l.promise("order "+id, `SELECT (SELECT count(*) FROM events WHERE order_id = '%[1]s') = 1 AND (SELECT count(*) FROM orders WHERE order_id = '%[1]s') = 1
 		AND (SELECT count(*) FROM outbox WHERE aggregate_id = '%[1]s') = 2`, id)
+	return status, nil
 }
 
 // work claims what is due and settles it.
 func (l *lab) work(limit int) {
-	c := claim(l.t, l.db, ClaimRequest{Limit: limit, Holder: "h"})
-	if len(c.Tickets) == 0 {
-		return
+	if err := l.carry(limit); err != nil {
+		l.t.Error(err)
 	}
-	err := l.db.Update(l.t.Context(), func(tx *Tx) error {
+}
+
+// carry is work with its error. What an earlier claim of this lab left behind is claimed again.
+func (l *lab) carry(limit int) error {
+	var leases []lease
+	err := l.db.View(l.t.Context(), func(tx *Tx) (err error) {
+		leases, err = tx.leases()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r := ClaimRequest{Limit: limit, Holder: "h", Lease: time.Minute, Token: NewToken()}
+	for _, left := range leases {
+		r.Void = append(r.Void, VoidLease{Token: left.token, Holder: left.holder})
+	}
+	c, err := l.db.Claim(l.t.Context(), r)
+	if err != nil || len(c.Tickets) == 0 {
+		return err
+	}
+	err = l.db.Update(l.t.Context(), func(tx *Tx) error {
 		_, err := tx.SettleLocal(c.Token, c.Tickets, LedgerInventory)
 		return err
 	})
 	if err != nil {
-		l.t.Error(err)
-		return
+		return err
 	}
 	for _, t := range c.Tickets {
 		l.promise("settlement of "+t.Key, `SELECT (SELECT count(*) FROM ledger WHERE effect_key = '%[1]s') = 1
 			AND (SELECT count(*) FROM external_effects_log WHERE effect_key = '%[1]s') = 1 AND (SELECT status FROM outbox WHERE idempotency_key = '%[1]s') = 'done'`, t.Key)
 	}
+	return nil
 }
 
 // run is a day of the shop: orders alone and side by side, claims, settlements, a checkpoint, a restart.

@@ -19,7 +19,8 @@ type Kind int
 // The operations of a disk.
 const (
 	Create Kind = iota
-	Read        // asked of a Fault, not taken down
+	Open        // of a file that is there; asked of a Fault, not taken down
+	Read        // likewise
 	Write
 	Truncate
 	Sync       // what was written to the file is on the disk
@@ -29,7 +30,7 @@ const (
 )
 
 func (k Kind) String() string {
-	return [...]string{"create", "read", "write", "truncate", "sync", "failed sync", "sync of the directory", "delete"}[k]
+	return [...]string{"create", "open", "read", "write", "truncate", "sync", "failed sync", "sync of the directory", "delete"}[k]
 }
 
 // Op is one operation.

@@ -82,8 +82,11 @@ func (d *Disk) xOpen(theirs uintptr) openFunc {
 			return openIt(tls, theirs, zName, pFile, flags, pOut)
 		}
 		name := filepath.Base(libc.GoString(zName))
-		fresh := !exists(tls, access, theirs, zName)
-		if v := d.ask(Op{Kind: Create, File: name}); fresh && v.Code != 0 {
+		fresh, kind := !exists(tls, access, theirs, zName), Open
+		if fresh {
+			kind = Create
+		}
+		if v := d.ask(Op{Kind: kind, File: name}); v.Code != 0 {
 			at[sqlitelib.Tsqlite3_file](pFile).FpMethods = 0
 			return v.Code
 		}
