@@ -42,7 +42,21 @@ func code(err error) int {
 	if errors.As(err, &e) {
 		return e.Code() & 0xFF
 	}
+	var d diskError
+	if errors.As(err, &d) {
+		return d.code & 0xFF
+	}
 	return 0
+}
+
+// diskError is an error of SQLite's way to the disk that no statement returned.
+type diskError struct {
+	what string
+	code int
+}
+
+func (e diskError) Error() string {
+	return fmt.Sprintf("%s: the disk answers with SQLite's error %d", e.what, e.code)
 }
 
 // translate puts the sentinel that fits in front of a driver error.

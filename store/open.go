@@ -35,6 +35,8 @@ type Options struct {
 	MustExist bool
 	// VFS is SQLite's name of another way to the disk, for what cuts the power (package crashdisk); empty means its own.
 	VFS string
+
+	trusting bool // takes what is in the page cache for what is on the disk: the negative control of a test
 }
 
 func (o Options) withDefaults() Options {
@@ -192,6 +194,11 @@ func (db *DB) connect(ctx context.Context) error {
 		return db.openError(err)
 	}
 	db.writer = w
+	if !db.opt.MustExist && !db.opt.trusting {
+		if err := db.rewriteWAL(ctx); err != nil {
+			return fmt.Errorf("make sure of what an earlier process left behind: %w", translate(err))
+		}
+	}
 	if err := migrate(ctx, w.sql, db.opt.Now, !db.opt.MustExist); err != nil {
 		return fmt.Errorf("bring %s up to date: %w", db.path, translate(err))
 	}

@@ -150,7 +150,7 @@ func TestNoWriteBeginsDeferred(t *testing.T) {
 	}
 	want := map[string][]string{
 		sqlBeginRead:  {"query", "View"},                       // on readers
-		sqlBeginWrite: {"tryBegin", "tryBegin", "migrateStep"}, // on the writer; it tries a second time
+		sqlBeginWrite: {"tryBegin", "tryBegin", "migrateStep", "rewriteWAL"}, // on the writer; it tries a second time
 		"BEGIN":       {"onlyReading"},                         // SQLite's name of an action, never run
 	}
 	if diff := cmp.Diff(want, where); diff != "" {
