@@ -149,9 +149,9 @@ func TestNoWriteBeginsDeferred(t *testing.T) {
 		}
 	}
 	want := map[string][]string{
-		sqlBeginRead:  {"query", "View"},                       // on readers
+		sqlBeginRead:  {"query", "View"},                                     // on readers
 		sqlBeginWrite: {"tryBegin", "tryBegin", "migrateStep", "rewriteWAL"}, // on the writer; it tries a second time
-		"BEGIN":       {"onlyReading"},                         // SQLite's name of an action, never run
+		"BEGIN":       {"onlyReading"},                                       // SQLite's name of an action, never run
 	}
 	if diff := cmp.Diff(want, where); diff != "" {
 		t.Errorf("where transactions begin (-want +got):\n%s", diff)
