@@ -38,7 +38,7 @@ func keep(dir, name, file string, drained bool) error {
 	if st, err := os.Stat(file + "-wal"); err == nil && st.Size() > 0 {
 		return fmt.Errorf("proof %s left a -wal that was not written back into %s", name, file)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory to keep files in: %w", err)
 	}
 	to := filepath.Join(dir, name+".db")

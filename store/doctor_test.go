@@ -29,7 +29,11 @@ func doctored(t *testing.T, db *DB) map[string]Check {
 
 func patient(t *testing.T) *DB {
 	t.Helper()
-	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "patient.db"), Options{Readers: 2})
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(t.Context(), filepath.Join(dir, "patient.db"), Options{Readers: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -187,9 +187,7 @@ func (db *DB) connect(ctx context.Context) error {
 	if err := checkEngine(version); err != nil {
 		return err
 	}
-	st, err := os.Stat(db.path)
-	fresh := err != nil || st.Size() == 0
-	w, err := db.openConn(ctx, writerDSN(db.path, db.opt.BusyTimeout, db.opt.Synchronous, fresh)+db.opt.otherVFS())
+	w, err := db.openWriter(ctx)
 	if err != nil {
 		return db.openError(err)
 	}
@@ -219,6 +217,22 @@ func (db *DB) connect(ctx context.Context) error {
 		db.readers <- r
 	}
 	return db.settleIn()
+}
+
+// openWriter opens the writer's connection, and makes the file if there is none.
+func (db *DB) openWriter(ctx context.Context) (w *conn, err error) {
+	st, err := os.Stat(db.path)
+	fresh := err != nil || st.Size() == 0
+	dsn := writerDSN(db.path, db.opt.BusyTimeout, db.opt.Synchronous, fresh) + db.opt.otherVFS()
+	if errors.Is(err, os.ErrNotExist) {
+		model, err := newModel(db.path)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, model.remove()) }()
+		dsn += model.dsn()
+	}
+	return db.openConn(ctx, dsn)
 }
 
 func (db *DB) openError(err error) error {

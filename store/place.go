@@ -9,6 +9,9 @@ import (
 // names are gone or name something else: commits would be answered that nobody can ever find again.
 type place struct{ file, wal os.FileInfo }
 
+// names are the file's and those of what SQLite keeps beside it.
+func (db *DB) names() []string { return []string{db.path, db.path + "-wal", db.path + "-shm"} }
+
 // settleIn notes what lies at the path now that it is open.
 func (db *DB) settleIn() error {
 	file, err := os.Stat(db.path)

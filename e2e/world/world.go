@@ -11,11 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"sync"
 	"time"
 
@@ -88,6 +90,9 @@ func Open(ctx context.Context, o Options) (*World, error) {
 	}
 	dsn := url.URL{Scheme: "file", Opaque: (&url.URL{Path: o.DB}).EscapedPath(),
 		RawQuery: "_synchronous=FULL&_busy_timeout=5000&_txlock=immediate"}
+	if err := makePrivate(o.DB); err != nil {
+		return nil, err
+	}
 	db, err := sql.Open("sqlite", dsn.String())
 	if err != nil {
 		return nil, fmt.Errorf("open the world's file: %w", err)
@@ -101,6 +106,19 @@ func Open(ctx context.Context, o Options) (*World, error) {
 	}
 	w.db = db
 	return w, nil
+}
+
+// makePrivate makes a file that nobody but its owner can read, unless there is one; SQLite makes it a
+// database and gives what it keeps beside it the same mode.
+func makePrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("make the world's file: %w", err)
+	}
+	return f.Close()
 }
 
 // Close ends what hangs and closes the file. It must come after the server has stopped taking requests.

@@ -254,3 +254,20 @@ func TestAnotherProgramsFileIsRefused(t *testing.T) {
 		t.Error("it was touched")
 	}
 }
+
+// The world's file is its owner's alone, as a real gateway's would be.
+func TestWorldsFileIsPrivate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "world.db")
+	for range 2 { // made, and found
+		w, err := Open(t.Context(), Options{DB: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v", st.Mode(), err)
+		}
+	}
+}
