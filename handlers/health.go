@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 // leastFree is how many bytes the disk must have free for the server to count as ready, as for doctor.
 const leastFree = store.LeastFree
 
-// probeWait is how long a commit that only probes the disk may wait for its turn.
+// probeWait is how long looking at the file, and a commit that only probes the disk, may wait for their turn.
 const probeWait = 2 * time.Second
 
 // getHealth is GET /healthz: the process answers.
@@ -41,16 +42,20 @@ func (s *Server) getReady(c echo.Context) error {
 // notReady says why not, or "". After a failed commit it tries a small one: without a relay and without
 // orders nothing else would find out that the disk takes commits again.
 func (s *Server) notReady(ctx context.Context) string {
-	err := s.opt.DB.InPlace()
-	if err != nil {
-		return "the file was removed, moved or replaced; stop the server and put it back"
-	}
-	if err = s.opt.DB.LastCommit(); err != nil {
-		ctx, cancel := context.WithTimeout(ctx, probeWait)
-		defer cancel()
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	err := s.opt.DB.View(ctx, func(*store.Tx) error { return nil })
+	if err == nil && s.opt.DB.LastCommit() != nil {
 		err = s.opt.DB.Update(ctx, (*store.Tx).Touch)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrMoved):
+		return "the file, its -wal or its -shm was removed, moved or replaced; stop the server and put it back"
+	case errors.Is(err, store.ErrOtherSchema):
+		return "another comanda has brought the file up to date; stop this server and start that one"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the file is busy: neither its readers nor its writer came free within " + probeWait.String()
+	case err != nil:
 		if p := problemOf(err); p.Reason != "" {
 			return "the last commit failed: " + p.Reason
 		}

@@ -90,6 +90,8 @@ func problemOf(err error) *Problem {
 		return notNow("disk-full", 30, "the disk is full; nothing was kept", err)
 	case errors.Is(err, store.ErrMoved):
 		return notNow("disk", 30, "the file was removed, moved or replaced under the running server; nothing was kept", err)
+	case errors.Is(err, store.ErrOtherSchema):
+		return notNow("schema", 30, "a newer comanda has brought the file up to date under the running server; nothing was kept", err)
 	case errors.Is(err, store.ErrBusy):
 		return notNow("busy", 1, "another program holds the file; nothing was kept", err)
 	case errors.Is(err, store.ErrClosed):

@@ -28,8 +28,9 @@ const (
 // time, and they count only when Update returns nil. fn must not wait for anything but the
 // transaction.
 //
-// It returns fn's own error (then nothing of fn was written), ErrBusy or ErrFull (nothing was
-// written), ErrUnknownOutcome (COMMIT failed), ctx's error if fn had not been started, or ErrClosed.
+// It returns fn's own error (then nothing of fn was written), ErrBusy, ErrFull, ErrMoved or ErrOtherSchema
+// (nothing was written), ErrUnknownOutcome (COMMIT failed, or the file was taken away in the meantime), ctx's
+// error if fn had not been started, or ErrClosed.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -151,7 +152,10 @@ func (db *DB) begin(tx *Tx) error {
 	for {
 		err := db.tryBegin(tx)
 		if err == nil {
-			return nil
+			if err = db.checkVersion(tx); err != nil {
+				db.rollback(tx)
+			}
+			return err
 		}
 		if !errors.Is(err, ErrBusy) || time.Now().After(giveUp) {
 			return fmt.Errorf("begin to write: %w", err)
@@ -178,12 +182,15 @@ func (db *DB) commit(tx *Tx) error {
 		db.rollback(tx)
 		return fmt.Errorf("write the sequence: %w", err)
 	}
-	if err := db.InPlace(); err != nil && tx.wrote {
+	if err := db.InPlace(); err != nil {
 		db.rollback(tx)
 		return err
 	}
 	if _, err := tx.exec(sqlCommit); err != nil {
 		db.rollback(tx)
+		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+	}
+	if err := db.InPlace(); err != nil { // it may have been taken away before the commit reached it
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	}
 	return nil

@@ -19,6 +19,8 @@ var (
 	ErrUnknownOutcome = errors.New("the commit failed and its outcome is unknown")
 	// ErrMoved: the file is not where it was opened; somebody removed, moved or replaced it. Nothing was written.
 	ErrMoved = errors.New("the file was removed, moved or replaced while it was open")
+	// ErrOtherSchema: another comanda has changed the file's schema since this one opened it. Nothing was written.
+	ErrOtherSchema = errors.New("the file's schema was changed by another comanda while it was open")
 	// ErrClosed: the DB was closed.
 	ErrClosed = errors.New("the file is closed")
 	// ErrNotFound: there is no such row.

@@ -103,25 +103,38 @@ func checkMark(path string, app, version int) error {
 	return nil
 }
 
-// migrate applies the steps that the file does not have yet. Each runs in its own BEGIN IMMEDIATE,
+// checkVersion returns ErrOtherSchema when a newer program has changed the file's schema under this one. It is
+// asked inside each transaction, so none of this program's meets a schema that it does not know.
+func (db *DB) checkVersion(tx *Tx) error {
+	version := 0
+	if _, err := tx.find(`PRAGMA user_version`, nil, &version); err != nil {
+		return fmt.Errorf("read the schema's version: %w", err)
+	}
+	if version != db.version {
+		return fmt.Errorf("%w: it was %d and is %d", ErrOtherSchema, db.version, version)
+	}
+	return nil
+}
+
+// migrate applies the steps that the file does not have yet and returns the last one's version. Each runs in its own BEGIN IMMEDIATE,
 // inside which the version is read, so that of several processes exactly one applies it.
-func migrate(ctx context.Context, conn *sql.Conn, now func() time.Time, may bool) error {
+func migrate(ctx context.Context, conn *sql.Conn, now func() time.Time, may bool) (version int, err error) {
 	steps, err := schema.Steps()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if current, err := upToDate(ctx, conn, steps); err != nil || current {
-		return err
+		return len(steps), err
 	}
 	if !may {
-		return refuse("the file was made by an older comanda: start `comanda serve` once, which brings it up to date")
+		return 0, refuse("the file was made by an older comanda: start `comanda serve` once, which brings it up to date")
 	}
 	for _, step := range steps {
 		if err := migrateStep(ctx, conn, step, now().UnixMilli()); err != nil {
-			return fmt.Errorf("schema step %s: %w", step.Name, err)
+			return 0, fmt.Errorf("schema step %s: %w", step.Name, err)
 		}
 	}
-	return nil
+	return len(steps), nil
 }
 
 // upToDate spares a file that has every step the write lock: it can be read while another process

@@ -87,6 +87,7 @@ type DB struct {
 	wake    chan struct{}
 	health  health
 	place   place
+	version int // of the schema, as long as this program may use the file
 }
 
 // Open opens or makes the file at path and brings its schema up to date. Several processes may do
@@ -197,7 +198,7 @@ func (db *DB) connect(ctx context.Context) error {
 			return fmt.Errorf("make sure of what an earlier process left behind: %w", translate(err))
 		}
 	}
-	if err := migrate(ctx, w.sql, db.opt.Now, !db.opt.MustExist); err != nil {
+	if db.version, err = migrate(ctx, w.sql, db.opt.Now, !db.opt.MustExist); err != nil {
 		return fmt.Errorf("bring %s up to date: %w", db.path, translate(err))
 	}
 	if err := checkPragmas(ctx, w.sql, wantPragmas(db.opt.Synchronous)); err != nil {
@@ -221,18 +222,19 @@ func (db *DB) connect(ctx context.Context) error {
 
 // openWriter opens the writer's connection, and makes the file if there is none.
 func (db *DB) openWriter(ctx context.Context) (w *conn, err error) {
-	st, err := os.Stat(db.path)
-	fresh := err != nil || st.Size() == 0
+	st, missing := os.Stat(db.path)
+	fresh := missing != nil || st.Size() == 0
 	dsn := writerDSN(db.path, db.opt.BusyTimeout, db.opt.Synchronous, fresh) + db.opt.otherVFS()
-	if errors.Is(err, os.ErrNotExist) {
-		model, err := newModel(db.path)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, model.remove()) }()
-		dsn += model.dsn()
+	if missing == nil {
+		db.place.file = st
+		return db.openConn(ctx, dsn)
 	}
-	return db.openConn(ctx, dsn)
+	like, err := newModel(db.path)
+	if err != nil {
+		return nil, err
+	}
+	w, err = db.openConn(ctx, dsn+like.dsn())
+	return w, errors.Join(err, like.remove())
 }
 
 func (db *DB) openError(err error) error {
@@ -273,7 +275,8 @@ func (db *DB) openConn(ctx context.Context, dsn string) (*conn, error) {
 }
 
 // Close waits for the writes that were handed in, then closes the readers and last the writer: the
-// last connection to leave writes the WAL back into the file and removes it.
+// last connection to leave writes the WAL back into the file and removes it. It returns ErrMoved, and leaves
+// everything as it lies, when that would harm what lies at the file's names now.
 func (db *DB) Close() error {
 	first := false
 	db.once.Do(func() { first = true; close(db.closing) })
@@ -288,6 +291,9 @@ func (db *DB) Close() error {
 }
 
 func (db *DB) closeConns() error {
+	if err := db.mayClose(); err != nil {
+		return fmt.Errorf("%w; what was promised since may be in a -wal that has no name any more", err) // the kernel closes what is open
+	}
 	var errs []error
 	for _, c := range db.conns {
 		errs = append(errs, c.close())

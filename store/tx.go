@@ -173,7 +173,8 @@ func (tx *Tx) writeSeq() error {
 }
 
 // View runs fn in a read transaction on one snapshot of the file. ctx bounds the wait for a reader,
-// not the transaction.
+// not the transaction. It returns fn's error, ErrMoved or ErrOtherSchema (what fn read is not to be told), ctx's
+// error or ErrClosed.
 func (db *DB) View(ctx context.Context, fn func(*Tx) error) error {
 	var c *conn
 	select {
@@ -189,5 +190,11 @@ func (db *DB) View(ctx context.Context, fn func(*Tx) error) error {
 		return fmt.Errorf("begin to read: %w", err)
 	}
 	defer func() { _, _ = c.sql.ExecContext(tx.ctx, sqlRollback) }() // nothing was written
-	return fn(tx)
+	if err := db.checkVersion(tx); err != nil {
+		return err
+	}
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return db.InPlace()
 }
