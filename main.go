@@ -216,6 +216,7 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	if err != nil {
 		return err
 	}
+	defer a.startCare(ctx)() // the doors are open
 	a.log.Info("listening", "url", base, "db", a.db.Path())
 	if p.terminal {
 		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: modes(c.Remote.Targets), Throwaway: opened != nil})
@@ -337,6 +338,14 @@ func (a *appliance) startAlerts(ctx context.Context, c cli.RemoteConfig) (ended 
 	return func() { <-done }
 }
 
+// startCare has the file cared for each night. It returns what waits for its end, which comes soon after that of ctx.
+func (a *appliance) startCare(ctx context.Context) (ended func()) {
+	care := relay.Care{DB: a.db, Schedule: relay.Nightly(), Tasks: relay.FileTasks(a.db), Log: a.log}
+	done := make(chan struct{})
+	go func() { defer close(done); care.Run(ctx) }()
+	return func() { <-done }
+}
+
 // loopLimit is how long the relay's loop may take to come round.
 func (a *appliance) loopLimit() time.Duration { return max(3*a.loop.Period(), 30*time.Second) }
 
@@ -372,6 +381,7 @@ func (p program) relay(ctx context.Context, c cli.RelayConfig) (err error) {
 	a.log.Info("relaying", "db", a.db.Path(), "holder", a.holder.ID)
 	ended := a.startRelay(ctx)
 	defer a.startAlerts(ctx, c.Remote)()
+	defer a.startCare(ctx)()
 	<-ctx.Done()
 	p.farewell(a, ended)
 	return nil

@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv("RELAY_TEST_CHILD"); path != "" {
 		os.Exit(childRelay(path))
 	}
+	if path := os.Getenv("RELAY_TEST_CARE"); path != "" {
+		os.Exit(childCare(path))
+	}
 	os.Exit(m.Run())
 }
 

@@ -96,6 +96,14 @@ var impossible = []struct {
 	{"an alert for no cause", insert("alerts", "cause", "''"), "alerts_cause"},
 	{"an alert told fewer than no times", insert("alerts", "times", "-1"), "alerts_times"},
 
+	{"a run of no task", insert("task_runs", "task", "''"), "task_runs_task"},
+	{"a run that came to nothing at all", insert("task_runs", "outcome", "''"), "task_runs_outcome"},
+	{"a run that ended without an outcome", insert("task_runs", "outcome", "NULL"), "task_runs_end_has_outcome"},
+	{"a run with an outcome that did not end", insert("task_runs", "finished_at", "NULL"), "task_runs_end_has_outcome"},
+	{"one task twice at one tick", insert("task_runs") + "; " + insert("task_runs"), "UNIQUE constraint failed: task_runs.task, task_runs.run_at"},
+	{"an unclean stop that nobody looks at", insert("unclean_stops", "checker", "''"), "unclean_stops_checker"},
+	{"an unclean stop before the first order", insert("unclean_stops", "witnessed", "-1"), "unclean_stops_witnessed"},
+
 	{"another history", insert("operator_log") + "; UPDATE operator_log SET who = 'nobody'", "operator_log is append-only"},
 	{"a shorter history", insert("operator_log") + "; DELETE FROM operator_log", "operator_log is append-only"},
 }
@@ -124,7 +132,7 @@ func TestEachConstraintIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := map[string]bool{"outbox_key_once": true} // SQLite names a UNIQUE by its columns
+	shown := map[string]bool{"outbox_key_once": true, "task_runs_once": true} // SQLite names a UNIQUE by its columns
 	for _, c := range impossible {
 		shown[c.by] = true
 	}

@@ -78,6 +78,8 @@ func (db *DB) commitLoop() {
 		select {
 		case m := <-db.queue:
 			db.commitGroup(db.gather(m))
+		case e := <-db.errands:
+			db.runErrand(e)
 		case <-db.closing:
 			for { // what was handed in before Close is still done
 				select {

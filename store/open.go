@@ -81,6 +81,7 @@ type DB struct {
 	readers chan *conn
 
 	queue   chan *member
+	errands chan *errand
 	once    sync.Once // closes closing
 	closing chan struct{}
 	stopped chan struct{}
@@ -106,6 +107,7 @@ func Open(ctx context.Context, path string, opt Options) (*DB, error) {
 		path: full, opt: opt,
 		readers: make(chan *conn, opt.Readers),
 		queue:   make(chan *member, 1024),
+		errands: make(chan *errand),
 		closing: make(chan struct{}), stopped: make(chan struct{}),
 		wake: make(chan struct{}, 1),
 	}
