@@ -119,7 +119,7 @@ func TestEveryStatementPrepares(t *testing.T) {
 }
 
 // No write transaction begins deferred: one that reads and then writes fails at once beside another
-// writer, whatever the busy timeout is (CASES D1). BEGIN DEFERRED is for the connections that can't write.
+// writer, whatever the busy timeout is. BEGIN DEFERRED is for the connections that can't write.
 func TestNoWriteBeginsDeferred(t *testing.T) {
 	begins := regexp.MustCompile(`^\s*(BEGIN|START|SAVEPOINT)\b`)
 	s := readSource(t)
@@ -149,7 +149,7 @@ func TestNoWriteBeginsDeferred(t *testing.T) {
 		}
 	}
 	want := map[string][]string{
-		sqlBeginRead:  {"query", "View"},                                     // on readers
+		sqlBeginRead:  {"Copy", "query", "View"},                             // on readers
 		sqlBeginWrite: {"tryBegin", "tryBegin", "migrateStep", "rewriteWAL"}, // on the writer; it tries a second time
 		"BEGIN":       {"onlyReading"},                                       // SQLite's name of an action, never run
 	}
