@@ -207,7 +207,7 @@ func TestRealFileIsNotSimulated(t *testing.T) {
 	}
 }
 
-// Whatever is done to a ticket, what goes over the wire is the same, byte for byte (CASES B9).
+// Whatever is done to a ticket, what goes over the wire is the same, byte for byte.
 func TestSameLetterWhateverHappens(t *testing.T) {
 	p := onFile(t, builtProgram(t))
 	s := must(p.serve("", "--no-relay"))(t)
@@ -275,7 +275,7 @@ func TestSameLetterWhateverHappens(t *testing.T) {
 }
 
 // Killed again and again after the gateway's answer and before it is written down: requests repeat with the same
-// key, effects do not, and the queue empties (CASES A14).
+// key, effects do not, and the queue empties.
 func TestKilledAfterEveryAnswer(t *testing.T) {
 	const tickets = 40
 	p := onFile(t, builtProgram(t))
@@ -313,7 +313,7 @@ func TestKilledAfterEveryAnswer(t *testing.T) {
 	}
 }
 
-// The program refuses what can't be safe, in one sentence that names both settings (CASES A6, A7).
+// The program refuses what can't be safe, in one sentence that names both settings.
 func TestLeaseUnderTwiceTheTimeout(t *testing.T) {
 	_, stderr, code := run(t, nil, builtProgram(t), "relay", "--db", filepath.Join(t.TempDir(), "x.db"), "--lease", "20s", "--refund-url", "http://127.0.0.1:1/", "--refund-timeout", "30s")
 	if code != 2 || !strings.Contains(stderr, "--lease 20s") || !strings.Contains(stderr, "--refund-timeout 30s") || strings.Count(stderr, "\n") != 1 {

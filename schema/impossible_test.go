@@ -146,7 +146,7 @@ func TestEachConstraintIsShown(t *testing.T) {
 	}
 }
 
-// Times are whole numbers: text, BLOBs, fractions and nothing at all are refused in every time column (CASES D6).
+// Times are whole numbers: text, BLOBs, fractions and nothing at all are refused in every time column.
 func TestTimesAreWholeNumbers(t *testing.T) {
 	db, _ := newFile(t)
 	mustExec(t, db, insert("outbox", "idempotency_key", "'first'"))

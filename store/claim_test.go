@@ -171,7 +171,7 @@ func TestReleaseChargesNothing(t *testing.T) {
 	wantNumber(t, db, 0, `SELECT count(*) FROM attempts`)
 }
 
-// CASES A1: between the look at the leases and the claim that frees them the worker may finish, or
+// Between the look at the leases and the claim that frees them the worker may finish, or
 // another claim may take the tickets. Then there is nothing to free.
 func TestReclaimChangesOnlyWhatItLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestReclaimChangesOnlyWhatItLookedAt(t *testing.T) {
 	})
 }
 
-// CASES A5: what a claim could not mark it does not hand out.
+// What a claim could not mark it does not hand out.
 func TestUnmarkedTicketsAreNotHandedOut(t *testing.T) {
 	db := openNew(t)
 	ids := put(t, db, TicketIssueRefund, 3)

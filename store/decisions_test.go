@@ -172,7 +172,7 @@ func TestRefusedBodiesAreBounded(t *testing.T) {
 	wantNumber(t, db, 11, `SELECT min(detail + 0) FROM refused_bodies WHERE event_id IS NULL`)
 }
 
-// The timeline of an order runs by the one sequence, even when the clock goes backwards (CASES E4).
+// The timeline of an order runs by the one sequence, even when the clock goes backwards.
 func TestStoryRunsBySequence(t *testing.T) {
 	now := int64(2_000_000_000_000)
 	db := open(t, newPath(t), Options{Now: func() time.Time { now -= 3_600_000; return time.UnixMilli(now) }})

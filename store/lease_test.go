@@ -77,7 +77,7 @@ func TestDeadHolderFreedAtOnce(t *testing.T) {
 }
 
 // A stopped process keeps its lock, so its lease stands until somebody has watched it for its whole length.
-// When it wakes up it has lost everything (CASES A2).
+// When it wakes up it has lost everything.
 func TestStoppedHolderFreedAfterItsLease(t *testing.T) {
 	const lease = 300 * time.Millisecond
 	path := newPath(t)
@@ -113,7 +113,7 @@ func TestStoppedHolderFreedAfterItsLease(t *testing.T) {
 }
 
 // Two processes hammer one file while a third opens and closes it: no ticket is shared, and nobody
-// sees that the file was busy (CASES A4, D1).
+// sees that the file was busy.
 func TestClaimsShareNothing(t *testing.T) {
 	const tickets = 2000
 	path := newPath(t)
