@@ -69,7 +69,7 @@ func run() int {
 type program struct {
 	stdout, stderr io.Writer
 	terminal       bool
-	vfs            string // SQLite's name of another way to the disk; empty but in a drill
+	disk           store.Options // how files are opened; what a shop uses but in the laboratory
 }
 
 func dependencyGraph() graph.Graph {
@@ -104,7 +104,7 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 	if a.crash, err = e2e.CrashPoints(crashPlan, p.stderr); err != nil {
 		return nil, cli.Usage(err)
 	}
-	if a.db, err = store.Open(ctx, c.DB, store.Options{VFS: p.vfs}); err != nil {
+	if a.db, err = store.Open(ctx, c.DB, p.disk); err != nil {
 		return nil, err
 	}
 	if err := markTargets(ctx, a.db, c.Remote.Targets); err != nil {
@@ -412,7 +412,7 @@ func (p program) prove(ctx context.Context, c cli.ProveConfig) error {
 		return fmt.Errorf("find this program's own file: %w", err)
 	}
 	return e2e.Prove(ctx, e2e.Config{
-		Exe: exe, Names: c.Names, All: c.All, Dir: c.Dir, Keep: c.Keep, JSON: c.JSON, Stdout: p.stdout,
+		Exe: exe, Names: c.Names, All: c.All, Dir: c.Dir, Keep: c.Keep, JSON: c.JSON, Stdout: p.stdout, Appliance: laboratory,
 	})
 }
 
@@ -423,12 +423,14 @@ func (p program) drill(ctx context.Context, c cli.DrillConfig) error {
 		return fmt.Errorf("find this program's own file: %w", err)
 	}
 	return e2e.Drill(ctx, e2e.DrillConfig{
-		Exe: exe, DB: c.DB, Dir: c.Dir, Time: c.Time, JSON: c.JSON, Stdout: p.stdout,
-		Appliance: func(ctx context.Context, file, vfs string, opened func(base string) error) error {
-			lab := program{stdout: io.Discard, stderr: io.Discard, vfs: vfs}
-			return lab.serveThen(ctx, labConfig(file), "", opened)
-		},
+		Exe: exe, DB: c.DB, Dir: c.Dir, Time: c.Time, JSON: c.JSON, Stdout: p.stdout, Appliance: laboratory,
 	})
+}
+
+// laboratory is this program in one process, for what needs its hands on the disk below it.
+func laboratory(ctx context.Context, file, vfs, synchronous string, opened func(base string) error) error {
+	lab := program{stdout: io.Discard, stderr: io.Discard, disk: store.Options{VFS: vfs, Synchronous: synchronous}}
+	return lab.serveThen(ctx, labConfig(file), "", opened)
 }
 
 // labConfig serves a file on a free port of this machine, with no target but the lab's.

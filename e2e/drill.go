@@ -22,9 +22,7 @@ type DrillConfig struct {
 	JSON   bool
 	Stdout io.Writer
 
-	// Appliance serves a file in this process, in the lab, through another of SQLite's ways to the disk, until its
-	// context ends. It calls opened with its address once it listens.
-	Appliance func(ctx context.Context, file, vfs string, opened func(base string) error) error
+	Appliance Appliance
 }
 
 // DrillReport is what came of a drill.
@@ -38,12 +36,12 @@ type DrillReport struct {
 	KillsAt    map[string]int `json:"kills_at"` // crash point, or "at any time" → kills
 	Cuts       int            `json:"power_cuts"`
 	CutsOn     string         `json:"power_cuts_on"` // "copy", or "new file" where the copy is too large
-	Orders     int            `json:"orders"`        // acknowledged
+	Orders     int            `json:"orders"`        // acknowledged while processes were killed
 	Again      int            `json:"sent_again"`    // answers to orders that were sent again
 	Lost       int            `json:"lost"`
 	Doubled    int            `json:"doubled"`
 	Corrupt    int            `json:"corrupt"` // files that could not be opened or are damaged
-	Broken     int            `json:"broken"`  // files in which an invariant does not hold, or something is there by half
+	Broken     int            `json:"broken"`  // invariants that do not hold, and what is there by half
 	Found      []string       `json:"found"`   // the first faults, in words
 	Warnings   []string       `json:"warnings"`
 }
@@ -59,12 +57,9 @@ type SyncReport struct {
 // held reports whether every promise was kept.
 func (r *DrillReport) held() bool { return r.Lost+r.Doubled+r.Corrupt+r.Broken+len(r.Found) == 0 }
 
-const faultsShown = 5
-
-func (r *DrillReport) find(format string, args ...any) {
-	if len(r.Found) < faultsShown {
-		r.Found = append(r.Found, fmt.Sprintf(format, args...))
-	}
+func (r *DrillReport) add(t *toll) {
+	r.Lost, r.Doubled, r.Corrupt, r.Broken = r.Lost+t.lost, r.Doubled+t.doubled, r.Corrupt+t.corrupt, r.Broken+t.broken
+	r.Found = append(r.Found, t.found...)
 }
 
 // drill is one drill while it runs.
@@ -93,7 +88,7 @@ func Drill(ctx context.Context, c DrillConfig) error {
 	}
 	defer os.RemoveAll(dir)
 	d := &drill{DrillConfig: c, dir: dir, copied: filepath.Join(dir, "copy.db"), prefix: fmt.Sprintf("DRILL-%d-", time.Now().Unix()), r: &DrillReport{File: c.DB, KillsAt: map[string]int{}, Found: []string{}, Warnings: []string{}}}
-	for _, step := range []func(context.Context) error{d.copy, d.probeSync, d.powerMatrix, d.killMatrix} {
+	for _, step := range []func(context.Context) error{d.copy, d.probeSync, d.powerCuts, d.kills} {
 		if err := step(ctx); err != nil {
 			if ctx.Err() != nil {
 				err = fmt.Errorf("the drill was interrupted; the file was not touched: %w", ctx.Err())
@@ -180,6 +175,43 @@ func (d *drill) progress(what, text string) {
 	if !d.JSON {
 		fmt.Fprintf(d.Stdout, "  %-11s %s\n", what, text)
 	}
+}
+
+// largestImage is up to what size the copy itself is cut; each power cut has the whole file written and looked at.
+const largestImage = 8 << 20
+
+// powerCuts comes before the kills, on a copy that is still small.
+func (d *drill) powerCuts(ctx context.Context) error {
+	lab := laboratory{appliance: d.Appliance, dir: d.dir, base: d.copied, prefix: d.prefix}
+	d.r.CutsOn = "copy"
+	if st, err := os.Stat(d.copied); err != nil {
+		return err
+	} else if st.Size() > largestImage {
+		d.r.CutsOn, lab.base = "new file", ""
+		d.warn(fmt.Sprintf("the file is larger than %s: the power was cut on a new file beside the copy instead", size(largestImage)))
+	}
+	t, err := lab.cutPower(ctx, d.Time/2)
+	if err != nil {
+		return err
+	}
+	d.r.Cuts = t.tried
+	d.r.add(t)
+	d.progress("power cuts", fmt.Sprintf("%s, on the %s; opened and looked through in %s", thousands(t.tried), d.r.CutsOn, t.recovery()))
+	return nil
+}
+
+func (d *drill) kills(ctx context.Context) error {
+	p := newProof(Config{Exe: d.Exe, JSON: true}, entry{name: "copy"}, d.dir)
+	defer func() { p.end(ctx) }()
+	k, err := killAll(ctx, p, d.prefix, d.Time/2)
+	if err != nil {
+		return err
+	}
+	d.r.Kills, d.r.KillsAt, d.r.Orders, d.r.Again = k.tried, k.at, len(k.acknowledged), k.resent
+	d.r.add(&k.toll)
+	d.progress("kills", wrap(fmt.Sprintf("%s; %s orders acknowledged, %s answers to orders that were sent again; listening again in %s",
+		k.where(), thousands(d.r.Orders), thousands(d.r.Again), k.recovery()), 14))
+	return nil
 }
 
 // report prints what came of it and returns an error if a promise was not kept.

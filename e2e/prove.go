@@ -14,14 +14,15 @@ import (
 
 // Config says what to prove and where.
 type Config struct {
-	Exe    string    // the built program
-	Names  []string  // the proofs to run; empty means the five of the lesson
-	All    bool      // every proof there is
-	Dir    string    // where the temporary files lie; empty means the system's place for them
-	Keep   string    // where the proofs' files are left, closed and checkpointed; empty keeps none
-	JSON   bool      // one machine-readable document instead of text
-	Stdout io.Writer // nil discards
-	Mutant string    // a build with the tag comanda_mutants, for tests; empty otherwise
+	Exe       string    // the built program
+	Names     []string  // the proofs to run; empty means the five of the lesson
+	All       bool      // every proof there is
+	Dir       string    // where the temporary files lie; empty means the system's place for them
+	Keep      string    // where the proofs' files are left, closed and checkpointed; empty keeps none
+	JSON      bool      // one machine-readable document instead of text
+	Stdout    io.Writer // nil discards
+	Appliance Appliance // for the proofs on disks that fail
+	Mutant    string    // a build with the tag comanda_mutants, for tests; empty otherwise
 
 	without string // guards that the children leave out, where Exe is such a build
 }

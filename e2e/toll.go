@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// toll is what became of one class of faults.
+type toll struct {
+	class     string
+	tried     int
+	lost      int // acknowledged orders that are not there, or one of whose effects is not
+	doubled   int // effects that stand in the world more than once
+	corrupt   int // files that can't be opened or are damaged
+	broken    int // invariants that do not hold, things that are there by half, effects that nobody asked for
+	found     []string
+	recovered []time.Duration // from the fault's end, or the start after it, until orders are taken again
+}
+
+const faultsShown = 5
+
+// find notes a fault in words; only the first few are kept.
+func (t *toll) find(format string, args ...any) {
+	if len(t.found) < faultsShown {
+		t.found = append(t.found, fmt.Sprintf(format, args...))
+	}
+}
+
+// count adds what the checker found in a file.
+func (t *toll) count(a account, where string) {
+	t.lost += len(a.lost)
+	t.doubled += len(a.doubled)
+	t.broken += len(a.broken) + len(a.strange)
+	if !a.sound() {
+		t.find("%s: %s", where, a)
+	}
+}
+
+// damaged notes a file that could not be looked at.
+func (t *toll) damaged(err error, where string) {
+	t.corrupt++
+	t.find("%s: %v", where, err)
+}
+
+// held reports whether every promise was kept.
+func (t *toll) held() bool { return t.lost+t.doubled+t.corrupt+t.broken+len(t.found) == 0 }
+
+// recovery is the median and the longest of the recoveries, "–" where there is none to time.
+func (t *toll) recovery() string {
+	if len(t.recovered) == 0 {
+		return "–"
+	}
+	slices.Sort(t.recovered)
+	return fmt.Sprintf("%s, at most %s", short(t.recovered[len(t.recovered)/2]), short(t.recovered[len(t.recovered)-1]))
+}
+
+// Toll is what became of one class of faults, for a table.
+type Toll struct {
+	Class     string `json:"class"`
+	Tried     int    `json:"tried"`
+	Lost      int    `json:"lost"`
+	Doubled   int    `json:"doubled"`
+	Recovered string `json:"recovered"` // median and longest, in words
+}
+
+func (t *toll) public() Toll {
+	return Toll{Class: t.class, Tried: t.tried, Lost: t.lost + t.corrupt + t.broken, Doubled: t.doubled, Recovered: t.recovery()}
+}
+
+const tollRow = "%-44s %8s %6s %8s   %s\n"
+
+// printTolls prints the table of all faults that were tried.
+func printTolls(w io.Writer, all []Toll) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(w, tollRow, "fault", "tried", "lost", "doubled", "recovered in (median, most)")
+	for _, t := range all {
+		fmt.Fprintf(w, tollRow, t.Class, thousands(t.Tried), thousands(t.Lost), thousands(t.Doubled), t.Recovered)
+	}
+	fmt.Fprintln(w)
+}
