@@ -57,7 +57,7 @@ func run() int {
 	context.AfterFunc(ctx, stop) // from then on a second signal leaves at once
 	stderr := cli.NewSink(os.Stderr)
 	defer stderr.Close(time.Second)
-	app := program{stdout: os.Stdout, stderr: stderr, terminal: isatty.IsTerminal(os.Stderr.Fd())}
+	app := program{stdout: os.Stdout, stderr: stderr, terminal: isatty.IsTerminal(os.Stderr.Fd()), disk: store.Options{Ballast: true}}
 	return cli.Run(ctx, os.Args[1:], cli.Program{
 		Stdout: os.Stdout, Stderr: stderr, Environ: os.Environ(), Terminal: app.terminal,
 		Version: cli.ReadVersion(), Graph: dependencyGraph(), TargetNames: targetNames, LedgerTypes: ledgerTypes(),
@@ -429,7 +429,7 @@ func (p program) drill(ctx context.Context, c cli.DrillConfig) error {
 
 // laboratory is this program in one process, for what needs its hands on the disk below it.
 func laboratory(ctx context.Context, file, vfs, synchronous string, opened func(base string) error) error {
-	lab := program{stdout: io.Discard, stderr: io.Discard, disk: store.Options{VFS: vfs, Synchronous: synchronous}}
+	lab := program{stdout: io.Discard, stderr: io.Discard, disk: store.Options{VFS: vfs, Synchronous: synchronous, Ballast: true}}
 	return lab.serveThen(ctx, labConfig(file), "", opened)
 }
 

@@ -166,7 +166,7 @@ func (d *Director) decideOnce(ctx context.Context, in incoming, verdict Verdict)
 	var answer Answer
 	var refusal error
 	crashed := false // the transaction may run more than once, the crash point counts orders
-	err := d.DB.Update(ctx, func(tx *store.Tx) error {
+	err := d.DB.Accept(ctx, func(tx *store.Tx) error {
 		answer, refusal = Answer{}, nil
 		f, err := in.lookUp(tx)
 		switch {

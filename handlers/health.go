@@ -61,6 +61,9 @@ func (s *Server) notReady(ctx context.Context) string {
 		}
 		return "the last commit failed; the log says why"
 	}
+	if s.opt.DB.Room() != nil {
+		return "the disk is full"
+	}
 	if free, err := s.freeBytes(filepath.Dir(s.opt.DB.Path())); err == nil && free < leastFree {
 		return "the disk is full"
 	}

@@ -67,7 +67,7 @@ func (k *keeper) run() {
 func (k *keeper) keep(r store.Refused) error {
 	ctx, cancel := context.WithTimeout(context.Background(), refusedWait)
 	defer cancel()
-	return k.db.Update(ctx, func(tx *store.Tx) error { return tx.KeepRefused(r) })
+	return k.db.Accept(ctx, func(tx *store.Tx) error { return tx.KeepRefused(r) })
 }
 
 // close keeps what was taken and takes no more.

@@ -67,7 +67,7 @@ func (a *Alerts) look(ctx context.Context) {
 	if err == nil {
 		err = a.writes(ctx)
 	}
-	a.withoutFile(ctx, err)
+	a.withoutFile(ctx, errors.Join(err, a.DB.Room()))
 	if err != nil {
 		return
 	}

@@ -118,6 +118,10 @@ func (db *DB) commitGroup(group []*member) {
 	}
 	tx := &Tx{conn: db.writer, ctx: context.Background(), now: db.opt.Now().UnixMilli(), boot: db.opt.Boot}
 	if err := db.begin(tx); err != nil {
+		if db.makeRoom(err) {
+			db.commitGroup(group)
+			return
+		}
 		db.health.commit(err, false)
 		answer(group, err)
 		return
@@ -128,7 +132,8 @@ func (db *DB) commitGroup(group []*member) {
 			continue
 		}
 		db.rollback(tx)
-		if len(group) == 1 {
+		again := db.makeRoom(err)
+		if len(group) == 1 && !again {
 			db.health.member(err)
 			answer(group, err)
 			return
@@ -139,6 +144,7 @@ func (db *DB) commitGroup(group []*member) {
 		return
 	}
 	err := db.commit(tx)
+	db.makeRoom(err) // for the next ones: this one's outcome is unknown
 	db.health.commit(err, tx.wrote)
 	if err == nil && tx.wake {
 		db.signal()

@@ -28,7 +28,7 @@ const (
 func dirOf(path string) string { return filepath.Dir(path) }
 
 func (db *DB) lookAtDisk(context.Context) []Check {
-	return append(append(db.lookAtSpace(), db.lookAtSync(), db.lookAtWAL()), db.lookAtModes()...)
+	return append(append(db.lookAtSpace(), db.lookAtBallast(), db.lookAtSync(), db.lookAtWAL()), db.lookAtModes()...)
 }
 
 func (db *DB) lookAtSpace() []Check {

@@ -39,14 +39,16 @@ func refuse(format string, args ...any) error { return refusal{fmt.Sprintf(forma
 
 // code returns the primary SQLite result code of err, or 0. Extended codes (517 is BUSY_SNAPSHOT)
 // share their low byte with the primary one.
-func code(err error) int {
+func code(err error) int { return extendedCode(err) & 0xFF }
+
+func extendedCode(err error) int {
 	var e *sqlite.Error
 	if errors.As(err, &e) {
-		return e.Code() & 0xFF
+		return e.Code()
 	}
 	var d diskError
 	if errors.As(err, &d) {
-		return d.code & 0xFF
+		return d.code
 	}
 	return 0
 }
@@ -67,6 +69,9 @@ func translate(err error) error {
 	case sqlitelib.SQLITE_BUSY, sqlitelib.SQLITE_LOCKED:
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	case sqlitelib.SQLITE_FULL:
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	if extendedCode(err) == sqlitelib.SQLITE_IOERR_SHMSIZE { // the -shm can't grow
 		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
 	return err

@@ -50,8 +50,11 @@ func (db *DB) NewHolder(ctx context.Context, workers int) (*Holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.file, err = os.OpenFile(h.path, os.O_RDWR, 0); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the lock file: %w", err), h.lock.Unlock())
+	if h.file, err = os.OpenFile(h.path, os.O_RDWR, 0); err == nil {
+		_, err = h.file.Write(make([]byte, workers*slotWidth)) // a note that is taken later needs no room
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare the lock file: %w", err), os.Remove(h.path), h.lock.Unlock())
 	}
 	for slot := range workers {
 		h.free = append(h.free, slot)

@@ -36,6 +36,9 @@ type Options struct {
 	// VFS is SQLite's name of another way to the disk, for what cuts the power (package crashdisk); empty means its own.
 	VFS string
 
+	// Ballast keeps a file of room beside this one, for the end of what was accepted on a full disk (Room, Accept).
+	Ballast bool
+
 	trusting bool // takes what is in the page cache for what is on the disk: the negative control of a test
 }
 
@@ -89,6 +92,7 @@ type DB struct {
 	health  health
 	place   place
 	version int // of the schema, as long as this program may use the file
+	ballast ballast
 }
 
 // Open opens or makes the file at path and brings its schema up to date. Several processes may do
@@ -103,6 +107,20 @@ func Open(ctx context.Context, path string, opt Options) (*DB, error) {
 	if err := probe(ctx, full); err != nil {
 		return nil, unlessInterrupted(ctx, full, err)
 	}
+	db, err := openOnce(ctx, full, opt)
+	if opt.Ballast && isFull(err) && emptyBallast(ballastPath(full)) == nil {
+		db, err = openOnce(ctx, full, opt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if opt.Ballast {
+		db.keepBallast()
+	}
+	return db, nil
+}
+
+func openOnce(ctx context.Context, full string, opt Options) (*DB, error) {
 	db := &DB{
 		path: full, opt: opt,
 		readers: make(chan *conn, opt.Readers),
@@ -240,7 +258,7 @@ func (db *DB) openWriter(ctx context.Context) (w *conn, err error) {
 }
 
 func (db *DB) openError(err error) error {
-	if errors.Is(err, ErrBusy) {
+	if errors.Is(err, ErrBusy) || errors.Is(err, ErrFull) {
 		return fmt.Errorf("open %s: %w", db.path, err)
 	}
 	return refuse("%s can't be opened: %v: check that the file and its directory can be written", db.path, err)

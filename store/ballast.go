@@ -1,0 +1,182 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// The ballast is a file beside the database, PATH.ballast, that holds nothing but room. When the disk is full it is
+// given up: emptied, so that what was accepted can be finished in the room that it had, while orders are refused.
+// When there is room again it is filled again, and orders are taken. That it is not whole is how every process on
+// the file knows that the disk is short of room; nothing else has to be remembered or told.
+const (
+	ballastBytes = 8 << 20   // its size; but
+	ballastShare = 16        // not more than this part of the filesystem,
+	leastBallast = 256 << 10 // and none where that is less
+	// roomForBallast is how many times its size must be free before it is filled again.
+	roomForBallast = 2
+	// lookForRoom is how often it is tried, by whoever asks.
+	lookForRoom = time.Second
+)
+
+type ballast struct {
+	path string
+	size int64 // 0: none is kept
+
+	mu     sync.Mutex // held by whoever fills it
+	looked time.Time
+}
+
+func ballastPath(file string) string { return file + ".ballast" }
+
+// errNoRoom is an ErrFull without a write that failed: the ballast is given up.
+var errNoRoom = fmt.Errorf("%w: what room there is is kept for what was accepted", ErrFull)
+
+// Room returns ErrFull while the disk is short of room for what is new. It fills the ballast when there is room
+// again, so that somebody who asks now and then is all that it takes. Without Options.Ballast it returns nil.
+func (db *DB) Room() error {
+	b := &db.ballast
+	if !b.givenUp() {
+		return nil
+	}
+	if !b.mu.TryLock() {
+		return errNoRoom
+	}
+	defer b.mu.Unlock()
+	if !b.looked.IsZero() && time.Since(b.looked) < lookForRoom {
+		return errNoRoom
+	}
+	b.looked = time.Now()
+	if err := b.fill(); err != nil {
+		return fmt.Errorf("%w: %w", errNoRoom, err)
+	}
+	return nil
+}
+
+// Accept is Update for what is new and may be refused: with the disk short of room it returns ErrFull, and leaves
+// what room there is to the end of what was accepted before.
+func (db *DB) Accept(ctx context.Context, fn func(*Tx) error) error {
+	if err := db.Room(); err != nil {
+		return err
+	}
+	return db.Update(ctx, func(tx *Tx) error {
+		if db.ballast.givenUp() { // meanwhile
+			return errNoRoom
+		}
+		return fn(tx)
+	})
+}
+
+// keepBallast begins to keep one beside an open file. Where there is none to be had (a small disk, a directory
+// that takes no file) the file is used without.
+func (db *DB) keepBallast() {
+	db.ballast.path = ballastPath(db.path)
+	db.ballast.size = ballastFor(db.path)
+	if err := db.Room(); err != nil && !isFull(err) {
+		db.ballast.size = 0
+	}
+}
+
+// ballastFor is the size of a file's ballast in bytes; 0 where the disk is too small for one.
+func ballastFor(file string) int64 {
+	_, total, _, err := diskOf(dirOf(file))
+	if err != nil {
+		return 0
+	}
+	if size := min(ballastBytes, int64(total/ballastShare)); size >= leastBallast {
+		return size
+	}
+	return 0
+}
+
+func (b *ballast) givenUp() bool {
+	return b.size > 0 && ballastHeld(b.path) < b.size
+}
+
+// ballastHeld is how much room the file at path holds; what is no file of ours holds none.
+func ballastHeld(path string) int64 {
+	st, err := os.Lstat(path)
+	if err != nil || !st.Mode().IsRegular() {
+		return 0
+	}
+	return allocated(st)
+}
+
+// fill makes the ballast whole if there is room for that and as much again.
+func (b *ballast) fill() (err error) {
+	free, _, _, err := diskOf(dirOf(b.path))
+	if err != nil {
+		return err
+	}
+	if int64(free)+ballastHeld(b.path) < roomForBallast*b.size {
+		return syscall.ENOSPC
+	}
+	f, err := os.OpenFile(b.path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, f.Close()); err != nil {
+			_ = emptyBallast(b.path) // half a ballast is no use to anybody
+		}
+	}()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return errors.Join(fs.ErrInvalid, err)
+	}
+	return errors.Join(allocate(f, b.size), f.Sync())
+}
+
+// emptyBallast gives it up: that needs no room, not even for a name.
+func emptyBallast(path string) error {
+	if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() {
+		return errors.Join(fs.ErrInvalid, err)
+	}
+	return os.Truncate(path, 0)
+}
+
+// makeRoom is what a write comes to that met a full disk. It gives the ballast up and makes the WAL's own room
+// free, and reports whether it makes sense to try once more. Only the writer calls it.
+func (db *DB) makeRoom(err error) bool {
+	if !isFull(err) || errors.Is(err, errNoRoom) {
+		return false
+	}
+	had := db.ballast.size > 0 && ballastHeld(db.ballast.path) > 0
+	gave := had && emptyBallast(db.ballast.path) == nil
+	_, _ = db.writer.sql.ExecContext(context.Background(), `PRAGMA wal_checkpoint(PASSIVE)`) // then the WAL begins anew
+	return gave
+}
+
+func isFull(err error) bool {
+	return errors.Is(err, ErrFull) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// lookAtBallast says for Doctor how the ballast of a file is.
+func (db *DB) lookAtBallast() Check {
+	return judgeBallast(ballastHeld(ballastPath(db.path)), ballastFor(db.path), exists(ballastPath(db.path)))
+}
+
+func judgeBallast(held, want int64, there bool) Check {
+	c := Check{Name: "ballast", Level: LevelOK, Answer: fmt.Sprintf("%d KiB held for a full disk", held>>10)}
+	switch {
+	case want == 0:
+		c.Level, c.Answer = LevelWarning, "none: this disk is too small, or its size can't be told"
+		c.Detail = "when it is full, what was accepted waits until there is room"
+	case !there:
+		c.Answer = "none yet: `comanda serve` makes one"
+	case held < want:
+		c.Level, c.Answer = LevelWrong, fmt.Sprintf("given up: %d of %d KiB", held>>10, want>>10)
+		c.Detail = fmt.Sprintf("the disk was full; orders are refused until %d KiB are free, then it is filled again by itself", roomForBallast*want>>10)
+	}
+	return c
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -1,0 +1,10 @@
+//go:build !linux
+
+package store
+
+import "os"
+
+// allocate is never come to: without diskOf no ballast is kept.
+func allocate(*os.File, int64) error { return errOnlyLinux }
+
+func allocated(os.FileInfo) int64 { return 0 }
