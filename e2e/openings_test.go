@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/printer"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// opening are the functions that open, make, rename or remove a file by its name, or could be used to.
+var opening = map[string][]string{
+	"os": {"Open", "OpenFile", "OpenInRoot", "OpenRoot", "DirFS", "CopyFS", "ReadFile", "WriteFile", "Create", "CreateTemp", "NewFile",
+		"Truncate", "Rename", "Remove", "RemoveAll", "Link", "Symlink", "Chmod", "Chown", "Lchown", "Chtimes", "Mkdir", "MkdirAll", "MkdirTemp"},
+	"io/ioutil":              {"ReadFile", "WriteFile", "TempFile", "TempDir"},
+	"syscall":                {"Open", "Openat", "Creat", "Truncate", "Rename", "Unlink", "Link", "Symlink", "Mknod", "Syscall", "RawSyscall"},
+	"golang.org/x/sys/unix":  {"Open", "Openat", "Openat2", "Creat", "Truncate", "Rename", "Renameat", "Renameat2", "Unlink", "Unlinkat", "Link", "Linkat", "Symlink", "Mknod", "Mknodat", "Syscall", "RawSyscall"},
+	"github.com/gofrs/flock": {"New"},
+	"database/sql":           {"Open", "OpenDB"},
+	"modernc.org/sqlite":     {"NewConnector"},
+	"modernc.org/sqlite/lib": {"Xsqlite3_open", "Xsqlite3_open_v2"},
+	"modernc.org/libc":       {"Xopen", "Xopen64"},
+}
+
+// allowed are the places that use one of them, each with what keeps it away from the live file, its -wal and its
+// -shm: closing any descriptor of these drops every lock that the process has on them, whoever took it
+// (https://sqlite.org/howtocorrupt.html, 2.2), and commits of another process can be lost.
+var allowed = map[string]map[string]string{
+	"e2e/keep.go": {
+		"keep: os.MkdirAll(dir, 0o700)":                                       "a directory",
+		"copyFile: os.Open(from)":                                             "a proof's file, after every process that had it open, this one too, has closed it",
+		"copyFile: os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)": "a new file: O_EXCL opens none that is there",
+	},
+	"e2e/outside.go": {
+		`openOutside: sql.Open("sqlite", "file://"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())`: "SQLite itself",
+	},
+	"e2e/prove.go": {
+		`prove: os.MkdirTemp(c.Dir, "comanda-prove-")`: "a new directory",
+		"prove: os.RemoveAll(dir)":                     "the same, after the proofs have ended their processes and closed their files",
+		"runOne: os.Mkdir(dir, 0o700)":                 "a new directory",
+	},
+	"e2e/world/world.go": {
+		`Open: sql.Open("sqlite", dsn.String())`:                                   "SQLite itself, on the world's own file",
+		"makePrivate: os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)": "a new file of the world's own, before SQLite knows it",
+	},
+	"handlers/cli/targets_flags.go": {
+		"secret: os.ReadFile(path)": "a token, read with the settings, before any file of ours is open",
+	},
+	"main.go": {
+		`demo: os.MkdirTemp("", "comanda-demo-")`: "a new directory",
+		"demo: os.RemoveAll(dir)":                 "the same, after the server has closed its file",
+	},
+	"store/boot_linux.go": {
+		`a declaration: os.ReadFile("/proc/sys/kernel/random/boot_id")`: "the kernel's",
+	},
+	"store/doctor.go": {
+		`tempBeside: os.CreateTemp(dirOf(db.path), ".comanda-doctor-*")`: "a new file under a name of its own",
+	},
+	"store/doctor_disk.go": {
+		"timeSync: os.Remove(f.Name())":                    "the same",
+		"alive: flock.New(path, flock.SetFlag(os.O_RDWR))": "a relay's lock file: its name is the database's with more behind it",
+	},
+	"store/doctor_schema.go": {
+		`schemaOfSteps: sql.Open(driverName, ":memory:")`: "SQLite itself, in memory",
+	},
+	"store/lease.go": {
+		"NewHolder: os.OpenFile(h.path, os.O_RDWR, 0)":            "this relay's own lock file",
+		"lockNew: flock.New(h.path, flock.SetPermissions(0o600))": "the same",
+		"Close: os.Remove(h.path)":                                "the same",
+		"begunIn: os.ReadFile(path)":                              "a dead relay's lock file",
+		"takeIfDead: flock.New(path, flock.SetFlag(os.O_RDWR))":   "another relay's lock file",
+		"Done: os.Remove(v.lock.Path())":                          "a dead relay's lock file",
+		"sweepLocks: flock.New(name, flock.SetFlag(os.O_RDWR))":   "a lock file: the pattern asks for its ending",
+		"sweepLocks: os.Remove(name)":                             "the same",
+	},
+	"store/migrate.go": {
+		"readMark: sql.Open(driverName, dsn)": "SQLite itself",
+	},
+	"store/modes.go": {
+		`newModel: os.CreateTemp(dirOf(path), ".comanda-new-*")`: "a new file under a name of its own",
+		"remove: os.Remove(string(m))":                           "the same",
+	},
+	"store/open.go": {
+		"openConn: sql.Open(driverName, dsn)": "SQLite itself",
+	},
+	"store/sqlite.go": {
+		`EngineVersion: sql.Open(driverName, ":memory:")`: "SQLite itself, in memory",
+	},
+}
+
+// No code opens the live file, its -wal or its -shm but SQLite. Whoever needs another way to a file says here why it
+// can't be one of them.
+func TestNothingButSQLiteOpensTheFile(t *testing.T) {
+	found := map[string][]string{}
+	for _, f := range sources(t) {
+		found[f.path] = openings(t, f.path)
+		for _, call := range found[f.path] {
+			if allowed[f.path][call] == "" {
+				t.Errorf("%s, %s\n\topens, makes or removes a file by its name; if it can never be a live database, its -wal or its -shm, list it in allowed with the reason", f.path, call)
+			}
+		}
+	}
+	for file, calls := range allowed {
+		for call := range calls {
+			if !slices.Contains(found[file], call) {
+				t.Errorf("%s, %s\n\tis allowed and not there any more", file, call)
+			}
+		}
+	}
+}
+
+// openings are the uses of such a function in one file, each as "function: call".
+func openings(t *testing.T, path string) []string {
+	t.Helper()
+	fset := token.NewFileSet()
+	f, err := parser.ParseFile(fset, "../"+path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string][]string{} // the name of a package in this file → its functions
+	for _, spec := range f.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value)
+		funcs := opening[imported]
+		if funcs == nil {
+			continue
+		}
+		name := imported[strings.LastIndexByte(imported, '/')+1:]
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		names[name] = funcs
+	}
+	var all []string
+	for _, decl := range f.Decls {
+		where := "a declaration"
+		if fn, ok := decl.(*ast.FuncDecl); ok {
+			where = fn.Name.Name
+		}
+		calls := map[ast.Node]ast.Node{} // a function's name → its call
+		ast.Inspect(decl, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				calls[call.Fun] = call
+			}
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			pkg, ok := sel.X.(*ast.Ident)
+			if !ok || !slices.Contains(names[pkg.Name], sel.Sel.Name) {
+				return true
+			}
+			var shown ast.Node = sel
+			if call := calls[sel]; call != nil {
+				shown = call
+			}
+			var text bytes.Buffer
+			if err := printer.Fprint(&text, fset, shown); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, where+": "+text.String())
+			return true
+		})
+	}
+	return all
+}
