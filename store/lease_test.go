@@ -112,15 +112,18 @@ func TestStoppedHolderFreedAfterItsLease(t *testing.T) {
 	}
 }
 
-// Two processes hammer one file while a third opens and closes it: no ticket is shared, and nobody
+// Four processes hammer one file while a fifth opens and closes it: no ticket is shared, and nobody
 // sees that the file was busy.
 func TestClaimsShareNothing(t *testing.T) {
-	const tickets = 2000
+	const tickets = 5000
 	path := newPath(t)
 	db := open(t, path, Options{})
 	put(t, db, TicketIssueRefund, tickets/2)
 	put(t, db, TicketInventorySync, tickets/2)
-	hands := []*child{spawn(t, "drain", path, "3"), spawn(t, "drain", path, "5")}
+	var hands []*child
+	for _, batch := range []string{"7", "11", "13", "17"} {
+		hands = append(hands, spawn(t, "drain", path, batch))
+	}
 	owner := map[string]string{}
 	take := func(words []string) {
 		for _, id := range words[2:] {
