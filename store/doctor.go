@@ -53,7 +53,7 @@ func whyClosed(ctx context.Context, path string, cause error) ([]Check, error) {
 		return nil, cause // no such file, not a file, or on a network filesystem
 	}
 	check := []Check{{Name: "open", Level: LevelWrong, Answer: cause.Error(), Detail: "if it was a file of comanda, restore it from a backup"}}
-	m, err := readMark(ctx, probeDSN(full, true))
+	m, err := markOf(ctx, full)
 	if err == nil && m.check(full) != nil {
 		return nil, cause
 	}

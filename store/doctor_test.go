@@ -255,6 +255,17 @@ func TestDoctorTellsADamagedFileFromAnothersFile(t *testing.T) {
 	}
 }
 
+// A newer file that is in use has its mark in the -wal alone: it is refused like any other newer one, and nobody is
+// told to restore it from a backup.
+func TestDoctorRefusesANewerFileInUse(t *testing.T) {
+	db := patient(t)
+	byHand(t, db.Path(), `PRAGMA user_version = 99`)
+	checks, err := Examine(t.Context(), db.Path(), Options{Readers: 1, MustExist: true})
+	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "newer comanda") {
+		t.Errorf("%v, %v", checks, err)
+	}
+}
+
 func TestDoctorJudgesDiskAndClock(t *testing.T) {
 	for _, j := range []struct {
 		got  Check

@@ -24,6 +24,18 @@ func probe(ctx context.Context, path string) error {
 	if err != nil {
 		return refuse("%s can't be read: %v", path, err)
 	}
+	m, err := markOf(ctx, path)
+	if err != nil {
+		if err = translate(err); errors.Is(err, ErrBusy) {
+			return fmt.Errorf("look at %s: %w", path, err)
+		}
+		return refuse("%s is not a SQLite file that can be read (%v): give --db another path; it was not touched", path, err)
+	}
+	return m.check(path)
+}
+
+// markOf reads a file's mark as the next transaction would see it.
+func markOf(ctx context.Context, path string) (mark, error) {
 	wal, err := os.Stat(path + "-wal")
 	m, err := readMark(ctx, probeDSN(path, err != nil || wal.Size() == 0))
 	if err != nil { // perhaps another process began to write just now: look again, with its locks
@@ -32,13 +44,7 @@ func probe(ctx context.Context, path string) error {
 	if code(err) == sqlitelib.SQLITE_READONLY {
 		m, err = markBesideJournal(ctx, path)
 	}
-	if err != nil {
-		if err = translate(err); errors.Is(err, ErrBusy) {
-			return fmt.Errorf("look at %s: %w", path, err)
-		}
-		return refuse("%s is not a SQLite file that can be read (%v): give --db another path; it was not touched", path, err)
-	}
-	return m.check(path)
+	return m, err
 }
 
 // markBesideJournal looks at a file beside which lies a journal to be rolled back; ours have one only while they
