@@ -174,7 +174,7 @@ func TestNewerProgramUnderAnOlderOne(t *testing.T) {
 			t.Errorf("the older program answers %s with %s", order, a)
 		}
 	}
-	if a := said(t, must(http.Get(older.url + "/readyz"))(t)); !strings.HasPrefix(a, "503") || !strings.Contains(a, "another comanda has brought the file up to date") {
+	if a := said(t, must(http.Get(older.url+"/readyz"))(t)); !strings.HasPrefix(a, "503") || !strings.Contains(a, "another comanda has brought the file up to date") {
 		t.Errorf("the older program's readiness: %s", a)
 	}
 	if a := post(newer, "ORD-OLD"); !strings.Contains(a, `"duplicate"`) {
