@@ -55,6 +55,8 @@ func judgeFilesystem(kind string) Check {
 	switch kind {
 	case "FAT", "exFAT":
 		c.Level, c.Detail = LevelWarning, "it has no journal: a power cut can damage it as a whole; put the file on ext4 or the like"
+	case "FUSE":
+		c.Level, c.Detail = LevelWarning, "a program provides it, and only that knows whether a sync reaches a disk; put the file on ext4 or the like"
 	case "tmpfs":
 		c.Level, c.Detail = LevelWarning, "it is kept in memory: a power cut forgets it; put the file on a disk"
 	}

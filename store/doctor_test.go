@@ -272,7 +272,7 @@ func TestDoctorJudgesDiskAndClock(t *testing.T) {
 		want Level
 	}{
 		{judgeSpace(16<<20-1, 1<<20), LevelWrong}, {judgeSpace(16<<20, 1<<30), LevelWarning}, {judgeSpace(1<<29, 1<<30), LevelOK},
-		{judgeFilesystem("ext4"), LevelOK}, {judgeFilesystem("FAT"), LevelWarning}, {judgeFilesystem("exFAT"), LevelWarning}, {judgeFilesystem("tmpfs"), LevelWarning},
+		{judgeFilesystem("ext4"), LevelOK}, {judgeFilesystem("FAT"), LevelWarning}, {judgeFilesystem("exFAT"), LevelWarning}, {judgeFilesystem("tmpfs"), LevelWarning}, {judgeFilesystem("FUSE"), LevelWarning},
 		{judgeSync(19 * time.Microsecond), LevelWarning}, {judgeSync(20 * time.Microsecond), LevelOK},
 		{judgeWAL(128 << 20), LevelOK}, {judgeWAL(128<<20 + 1), LevelWarning},
 		{judgeClock(true, nil), LevelOK}, {judgeClock(false, nil), LevelWarning}, {judgeClock(false, errOfTest), LevelWarning},

@@ -5,14 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math"
+
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -104,30 +103,6 @@ func TestEngine(t *testing.T) {
 	}
 	if err := checkEngine("3.51.2"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "3.51.2") {
 		t.Errorf("an engine with the WAL fault: %v", err)
-	}
-}
-
-func TestNetworkFilesystems(t *testing.T) {
-	for magic, want := range map[int64]string{
-		unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "SMB", unix.SMB2_SUPER_MAGIC: "SMB",
-		unix.AFS_SUPER_MAGIC: "AFS", unix.CODA_SUPER_MAGIC: "Coda", unix.CEPH_SUPER_MAGIC: "Ceph", unix.V9FS_MAGIC: "9P", unix.NCP_SUPER_MAGIC: "NCP",
-		unix.EXT4_SUPER_MAGIC: "", unix.XFS_SUPER_MAGIC: "", unix.BTRFS_SUPER_MAGIC: "", unix.TMPFS_MAGIC: "", unix.OVERLAYFS_SUPER_MAGIC: "",
-		unix.MSDOS_SUPER_MAGIC: "", unix.F2FS_SUPER_MAGIC: "", 0: "",
-		math.MinInt64 | unix.CIFS_SUPER_MAGIC: "SMB", int64(int32(-11317950)): "SMB", // 0xFF534D42 as a signed f_type of 32 bits
-	} {
-		if got := networkName(magic); got != want {
-			t.Errorf("networkName(%#x) is %q, want %q", magic, got, want)
-		}
-	}
-	dir := t.TempDir()
-	if got := networkFilesystem(dir); got != "" {
-		t.Skipf("the temporary directory lies on %s", got)
-	}
-	if free, err := FreeBytes(dir); err != nil || free == 0 {
-		t.Errorf("FreeBytes: %d, %v", free, err)
-	}
-	if _, err := FreeBytes(filepath.Join(dir, "no")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("FreeBytes of nothing: %v", err)
 	}
 }
 

@@ -184,11 +184,13 @@ func resolve(path string, mustExist bool) (string, error) {
 		return "", refuse("%s is not a regular file: give --db the path of a file", abs)
 	case err == nil && links(st) > 1:
 		return "", refuse("%s has %d names (hard links): two programs that open it under different ones would each write a -wal of their own, and orders would be lost; remove the other name", abs, links(st))
+	case err == nil && mountedAlone(abs):
+		return "", refuse("%s is mounted as a single file: its -wal would lie outside of the mount, where nobody else finds it; mount its directory instead", abs)
 	case err == nil && mustExist && empty(st, abs):
 		return "", refuse("the file %s is empty: start `comanda serve` once or give --db another path", abs)
 	}
 	if name := networkFilesystem(filepath.Dir(abs)); name != "" {
-		return "", refuse("%s lies on a network filesystem (%s), where SQLite's locks can't be trusted: put the file on a local disk", abs, name)
+		return "", refuse("%s lies on a network filesystem (%s), where SQLite's locks can't be trusted and orders would be lost: put the file on a local disk", abs, name)
 	}
 	return abs, nil
 }
