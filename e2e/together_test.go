@@ -22,7 +22,11 @@ import (
 func TestTwoServersOnOneFile(t *testing.T) {
 	p := onFile(t, builtProgram(t))
 	first := must(p.serve("", "--batch", "3"))(t)
-	second := must(p.serve("", "--batch", "3"))(t)
+	link := filepath.Join(t.TempDir(), "link.db") // another name for it, which leads to the same -wal and the same locks
+	if err := os.Symlink(p.file, link); err != nil {
+		t.Fatal(err)
+	}
+	second := must(p.start("serve 2", "", []string{"serve", "--db", link, "--addr", "127.0.0.1:0", "--batch", "3"}))(t)
 	if err := p.client.credit(t.Context(), first.url, "CUS-8", "50000.00"); err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +122,65 @@ func TestTwoServersOnOneFile(t *testing.T) {
 	t.Logf("%d looks by other commands; %s", looks.Load(), a)
 	if !a.ok() || a.orders != 211 || looks.Load() < 6 {
 		t.Errorf("%d looks; the file: %s", looks.Load(), a)
+	}
+}
+
+// A server whose file, -wal or -shm is taken away says so to whoever asks and to whoever sends, and when it ends: it does
+// not say that all is well. What was promised before is there when what was taken away is put back; and if only the
+// -wal was removed, ending the server brings it into the file.
+func TestFileTakenAwayUnderAServer(t *testing.T) {
+	for _, tail := range []string{"", "-wal", "-shm"} {
+		t.Run("file"+tail, func(t *testing.T) {
+			p := onFile(t, builtProgram(t))
+			s := must(p.serve(""))(t)
+			post := func(to *child, order string) string {
+				t.Helper()
+				body := orderBody("EVT-"+order, order, "CUS-7", "100.00", line{"A", 1})
+				return said(t, must(http.Post(to.url+"/webhooks/orders", "application/json", strings.NewReader(body)))(t))
+			}
+			if a := post(s, "ORD-1"); !strings.HasPrefix(a, "200") {
+				t.Fatal(a)
+			}
+			if err := p.untilDrained(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.lookAway(); err != nil {
+				t.Fatal(err)
+			}
+			aside := filepath.Join(t.TempDir(), "aside")
+			if err := os.Rename(p.file+tail, aside); err != nil {
+				t.Fatal(err)
+			}
+			for _, order := range []string{"ORD-1", "ORD-2"} {
+				if a := post(s, order); !strings.HasPrefix(a, "503") {
+					t.Errorf("%s is answered with %s", order, a)
+				}
+			}
+			if a := said(t, must(http.Get(s.url+"/readyz"))(t)); !strings.HasPrefix(a, "503") || !strings.Contains(a, "removed, moved or replaced") {
+				t.Errorf("readiness: %s", a)
+			}
+			well, bad := s.watch("nothing is lost"), s.watch("nothing was written back")
+			s.expectEnd()
+			s.terminate()
+			if err := s.waitGone(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(well) > 0 || (len(bad) == 1) != (tail != "-wal") || (s.code == 0) != (tail == "-wal") {
+				t.Errorf("it ended with %d; said that all is well: %t, that something is not: %t", s.code, len(well) > 0, len(bad) > 0)
+			}
+			if tail != "-wal" {
+				if err := os.Rename(aside, p.file+tail); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s = must(p.serve(""))(t)
+			if a := post(s, "ORD-1"); !strings.Contains(a, `"duplicate"`) {
+				t.Errorf("what was promised is answered with %s", a)
+			}
+			if err := p.endAll(t.Context(), s); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

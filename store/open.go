@@ -314,7 +314,7 @@ func (db *DB) Close() error {
 
 func (db *DB) closeConns() error {
 	if err := db.mayClose(); err != nil {
-		return fmt.Errorf("%w; what was promised since may be in a -wal that has no name any more", err) // the kernel closes what is open
+		return fmt.Errorf("%w; nothing was written back into it: what was promised last may be in its -wal alone, so keep the two together", err) // the kernel closes what is open
 	}
 	var errs []error
 	for _, c := range db.conns {

@@ -37,9 +37,10 @@ func (db *DB) settleIn() error {
 // InPlace returns ErrMoved when the file, its -wal or its -shm was removed, moved or replaced since it was
 // opened. It looks at names and opens nothing.
 func (db *DB) InPlace() error {
+	names := db.names()
 	for i, was := range []os.FileInfo{db.place.file, db.place.wal, db.place.shm} {
-		if name := db.names()[i]; was != nil && !isAt(name, was) {
-			return fmt.Errorf("%w: %s", ErrMoved, name)
+		if was != nil && !isAt(names[i], was) {
+			return fmt.Errorf("%w: %s", ErrMoved, names[i])
 		}
 	}
 	return nil
