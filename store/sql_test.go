@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"go/ast"
 	"go/build"
 	"go/parser"
@@ -13,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"modernc.org/sqlite"
+	sqlitelib "modernc.org/sqlite/lib"
 )
 
 // source is this package's code as it is built here.
@@ -155,6 +158,47 @@ func TestNoWriteBeginsDeferred(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, where); diff != "" {
 		t.Errorf("where transactions begin (-want +got):\n%s", diff)
+	}
+}
+
+// SQLite's codes are compared by their low byte, which says what kind they are: BUSY_SNAPSHOT is 517 and busy all the
+// same. There is one place that does it.
+func TestExtendedCodesAreKinds(t *testing.T) {
+	path := newPath(t)
+	open(t, path, Options{})
+	one, other := raw(t, path), raw(t, path)
+	mustExec(t, one, `BEGIN DEFERRED`)
+	var rows int
+	if err := one.QueryRow(`SELECT count(*) FROM outbox`).Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	mustExec(t, other, insertTicket)
+	_, err := one.Exec(`UPDATE relay_state SET touched = 1`)
+	var extended *sqlite.Error
+	if !errors.As(err, &extended) || extended.Code() != sqlitelib.SQLITE_BUSY_SNAPSHOT {
+		t.Fatalf("a deferred transaction that writes on an old snapshot: %v, want 517", err)
+	}
+	if code(err) != sqlitelib.SQLITE_BUSY || !errors.Is(translate(err), ErrBusy) {
+		t.Errorf("517 is %d and %v", code(err), translate(err))
+	}
+	mustExec(t, one, `ROLLBACK`)
+	for _, f := range readSource(t).files {
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok {
+					return true
+				}
+				if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Code" && fn.Name.Name != "code" {
+					t.Errorf("%s asks for an extended code by itself: code has its kind", fn.Name.Name)
+				}
+				return true
+			})
+		}
 	}
 }
 
