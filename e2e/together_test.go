@@ -118,7 +118,7 @@ func TestTwoServersOnOneFile(t *testing.T) {
 	}
 	db := must(store.Open(t.Context(), p.file, store.Options{MustExist: true}))(t)
 	defer db.Close()
-	a := must(audit(t.Context(), db, acknowledged))(t)
+	a := must(audit(t.Context(), db, "", acknowledged))(t)
 	t.Logf("%d looks by other commands; %s", looks.Load(), a)
 	if !a.ok() || a.orders != 211 || looks.Load() < 6 {
 		t.Errorf("%d looks; the file: %s", looks.Load(), a)
