@@ -429,7 +429,7 @@ func (p program) drill(ctx context.Context, c cli.DrillConfig) error {
 
 // laboratory is this program in one process, for what needs its hands on the disk below it.
 func laboratory(ctx context.Context, file, vfs, synchronous string, opened func(base string) error) error {
-	lab := program{stdout: io.Discard, stderr: io.Discard, disk: store.Options{VFS: vfs, Synchronous: synchronous, Ballast: true}}
+	lab := program{stdout: io.Discard, stderr: io.Discard, disk: store.Options{VFS: vfs, Synchronous: synchronous}}
 	return lab.serveThen(ctx, labConfig(file), "", opened)
 }
 

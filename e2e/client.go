@@ -27,7 +27,9 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 type answer struct {
 	code int
 	text string
-	body struct {
+
+	retryAfter string // the header
+	body       struct {
 		Status   string
 		Decision string
 		OrderID  string `json:"order_id"`
@@ -60,7 +62,10 @@ func (c *client) do(ctx context.Context, method, to, body string) (answer, error
 	if err != nil {
 		return answer{}, fmt.Errorf("read the answer: %w", err)
 	}
-	a := answer{code: res.StatusCode, text: string(text)}
+	a := answer{code: res.StatusCode, text: string(text), retryAfter: res.Header.Get("Retry-After")}
+	if a.code != http.StatusOK { // a problem: its text says what
+		return a, nil
+	}
 	if err := json.Unmarshal(text, &a.body); err != nil {
 		return a, fmt.Errorf("%s %s answered %s, which is not JSON: %w", method, to, a, err)
 	}

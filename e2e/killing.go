@@ -83,6 +83,7 @@ func (k *killing) inTurn(ctx context.Context, r *rand.Rand) error {
 			k.at[anyTime]++ // by the next start
 		case <-ctx.Done():
 			k.at[anyTime]++
+			k.tried++
 			return k.again(alive, "")
 		}
 		k.tried++

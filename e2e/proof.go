@@ -38,13 +38,16 @@ type proof struct {
 	out     io.Writer
 	client  *client
 
+	appliance Appliance // nil outside of the program
+
 	steps    []Step
+	tolls    []Toll
 	children []*child
 	db       *store.DB // open while it is being looked at
 }
 
 func newProof(c Config, e entry, dir string) *proof {
-	p := &proof{exe: c.Exe, mutant: c.Mutant, without: c.without, dir: dir, file: filepath.Join(dir, e.name+".db"), out: io.Discard, client: newClient()}
+	p := &proof{exe: c.Exe, mutant: c.Mutant, without: c.without, dir: dir, file: filepath.Join(dir, e.name+".db"), out: io.Discard, client: newClient(), appliance: c.Appliance}
 	if !c.JSON && c.Stdout != nil {
 		p.out = c.Stdout
 	}

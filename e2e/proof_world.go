@@ -121,6 +121,7 @@ func proveWorld(ctx context.Context, p *proof) error {
 	}
 	p.say("Of %d cells %d ended in review: those that only the world could have made safe, and a person was asked instead.", cells, review)
 	p.expect("doubled, falsely done", fmt.Sprintf("%d, %d", doubled, false0), "0, 0")
+	p.tolls = append(p.tolls, Toll{Class: "gateway that fails or lies, with kills", Tried: cells, Lost: false0, Doubled: doubled, Recovered: fmt.Sprintf("%d wait for a person", review)})
 	return nil
 }
 

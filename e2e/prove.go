@@ -14,15 +14,16 @@ import (
 
 // Config says what to prove and where.
 type Config struct {
-	Exe       string    // the built program
-	Names     []string  // the proofs to run; empty means the five of the lesson
-	All       bool      // every proof there is
-	Dir       string    // where the temporary files lie; empty means the system's place for them
-	Keep      string    // where the proofs' files are left, closed and checkpointed; empty keeps none
-	JSON      bool      // one machine-readable document instead of text
-	Stdout    io.Writer // nil discards
-	Appliance Appliance // for the proofs on disks that fail
-	Mutant    string    // a build with the tag comanda_mutants, for tests; empty otherwise
+	Exe    string    // the built program
+	Names  []string  // the proofs to run; empty means the five of the lesson
+	All    bool      // every proof there is
+	Dir    string    // where the temporary files lie; empty means the system's place for them
+	Keep   string    // where the proofs' files are left, closed and checkpointed; empty keeps none
+	JSON   bool      // one machine-readable document instead of text
+	Stdout io.Writer // nil discards
+	Mutant string    // a build with the tag comanda_mutants, for tests; empty otherwise
+
+	Appliance Appliance // for the proofs that have their hands on the disk
 
 	without string // guards that the children leave out, where Exe is such a build
 }
@@ -32,6 +33,8 @@ type entry struct {
 	name  string
 	claim string
 	run   func(context.Context, *proof) error
+	// inside: it needs its hands on the disk below the program, which is in the process that proves
+	inside bool
 }
 
 func registry() []entry {
@@ -42,6 +45,9 @@ func registry() []entry {
 		{name: "D", claim: claimD, run: proveD},
 		{name: "relays", claim: claimRelays, run: proveRelays},
 		{name: "world", claim: claimWorld, run: proveWorld},
+		{name: "kills", claim: claimKills, run: proveKills},
+		{name: "power", claim: claimPower, run: provePower, inside: true},
+		{name: "disk", claim: claimDisk, run: proveDisk, inside: true},
 	}
 }
 
@@ -55,6 +61,7 @@ type Result struct {
 	OK      bool    `json:"ok"`
 	Seconds float64 `json:"seconds"`
 	Steps   []Step  `json:"steps"`
+	Faults  []Toll  `json:"faults,omitempty"` // what was lost and doubled, by class of fault
 }
 
 // Prove runs proofs against the built program and prints each step, each query and its answer. It
@@ -88,6 +95,7 @@ func verdict(c Config, results []Result) error {
 		}
 	}
 	if !c.JSON {
+		printTolls(c.Stdout, results)
 		proofs := "proofs"
 		if len(results) == 1 {
 			proofs = "proof"
@@ -175,7 +183,7 @@ func runOne(ctx context.Context, c Config, e entry, dir string) (Result, error) 
 		p.fault(err)
 	}
 	drained := p.end(ctx)
-	r := Result{Name: e.name, Claim: e.claim, OK: p.ok(), Seconds: time.Since(began).Seconds(), Steps: p.steps}
+	r := Result{Name: e.name, Claim: e.claim, OK: p.ok(), Seconds: time.Since(began).Seconds(), Steps: p.steps, Faults: p.tolls}
 	if !c.JSON {
 		fmt.Fprintf(c.Stdout, "\n   %s proof %s, %d checks, %.1f s\n\n", mark(r.OK), e.name, p.checks(), r.Seconds)
 	}

@@ -20,6 +20,14 @@ import (
 func TestProofs(t *testing.T) {
 	for _, e := range registry() {
 		t.Run(e.name, func(t *testing.T) {
+			if e.inside {
+				stdout, stderr, code := run(t, nil, builtProgram(t), "prove", e.name, "--dir", t.TempDir())
+				t.Logf("%s", stdout)
+				if code != 0 {
+					t.Errorf("exit code %d: %s", code, stderr)
+				}
+				return
+			}
 			var out bytes.Buffer
 			err := Prove(t.Context(), Config{Exe: builtProgram(t), Mutant: builtMutant(t), Names: []string{e.name}, Dir: t.TempDir(), Stdout: &out})
 			t.Logf("%s", &out)

@@ -44,6 +44,16 @@ func (t *toll) damaged(err error, where string) {
 	t.find("%s: %v", where, err)
 }
 
+// add adds what another one of its class found.
+func (t *toll) add(other *toll) {
+	t.tried += other.tried
+	t.lost, t.doubled, t.corrupt, t.broken = t.lost+other.lost, t.doubled+other.doubled, t.corrupt+other.corrupt, t.broken+other.broken
+	t.recovered = append(t.recovered, other.recovered...)
+	for _, f := range other.found {
+		t.find("%s", f)
+	}
+}
+
 // held reports whether every promise was kept.
 func (t *toll) held() bool { return t.lost+t.doubled+t.corrupt+t.broken+len(t.found) == 0 }
 
@@ -71,14 +81,19 @@ func (t *toll) public() Toll {
 
 const tollRow = "%-44s %8s %6s %8s   %s\n"
 
-// printTolls prints the table of all faults that were tried.
-func printTolls(w io.Writer, all []Toll) {
-	if len(all) == 0 {
-		return
+// printTolls prints a table of all faults that were tried, if there were any.
+func printTolls(w io.Writer, results []Result) {
+	head := false
+	for _, r := range results {
+		for _, t := range r.Faults {
+			if !head {
+				fmt.Fprintf(w, tollRow, "fault", "tried", "lost", "doubled", "recovered in (median, most)")
+				head = true
+			}
+			fmt.Fprintf(w, tollRow, t.Class, thousands(t.Tried), thousands(t.Lost), thousands(t.Doubled), t.Recovered)
+		}
 	}
-	fmt.Fprintf(w, tollRow, "fault", "tried", "lost", "doubled", "recovered in (median, most)")
-	for _, t := range all {
-		fmt.Fprintf(w, tollRow, t.Class, thousands(t.Tried), thousands(t.Lost), thousands(t.Doubled), t.Recovered)
+	if head {
+		fmt.Fprintln(w)
 	}
-	fmt.Fprintln(w)
 }

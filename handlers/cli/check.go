@@ -84,7 +84,7 @@ func isLoopback(host string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-var proofs = []string{"A", "B", "C", "D", "relays", "world"}
+var proofs = []string{"A", "B", "C", "D", "relays", "world", "kills", "power", "disk"}
 
 // checkProofs returns the named proofs as they are spelled, each once, in the order of their naming.
 func checkProofs(names []string, all bool) ([]string, error) {

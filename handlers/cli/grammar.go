@@ -83,7 +83,7 @@ type demoCmd struct {
 }
 
 type proveCmd struct {
-	Names []string `arg:"" optional:"" name:"proof" help:"A, B, C, D, relays or world; the first five when none is named."`
+	Names []string `arg:"" optional:"" name:"proof" help:"A, B, C, D, relays, world, kills, power or disk; the first five when none is named."`
 	All   bool     `env:"-" help:"Run every proof there is."`
 	JSON  bool     `name:"json" env:"-" help:"Print one JSON document."`
 	Dir   string   `env:"-" placeholder:"DIR" help:"Where the temporary files go; the system's place if not given."`
