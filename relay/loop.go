@@ -43,7 +43,7 @@ func ParseSchedule(spec string) (s cron.Schedule, err error) {
 	if s.Next(time.Now()).IsZero() {
 		return nil, fmt.Errorf("schedule %q never comes round", spec)
 	}
-	return s, nil
+	return onTheWall(s), nil
 }
 
 // NewLoop returns a Loop. It starts nothing.
@@ -77,11 +77,8 @@ func (l *Loop) alive() { l.round.Store(int64(time.Since(l.began))) }
 // logged and the loop begins again.
 func (l *Loop) Run(ctx context.Context) error {
 	tick := make(chan struct{}, 1)
-	c := cron.New(cron.WithLogger(cron.DiscardLogger))
-	c.Schedule(l.schedule, cron.FuncJob(func() { offer(tick) }))
-	c.Start()
-	defer func() { <-c.Stop().Done() }()
 	lanes := l.runLanes(ctx)
+	lanes.Go(func() { ring(ctx, l.schedule, uptime(l.runner.opt.DB.Boot), tick) })
 	defer lanes.Wait()
 	for ctx.Err() == nil {
 		if err := l.rounds(ctx, tick); err != nil {

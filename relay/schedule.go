@@ -29,6 +29,45 @@ func (d daily) Next(t time.Time) time.Time {
 	}
 }
 
+// onTheWall gives a cron spec that names hours the rules of Daily. One that holds at every hour needs none: no
+// change of the clock is longer than it waits.
+func onTheWall(s cron.Schedule) cron.Schedule {
+	const everyHour = 1 << 63 // how the parser notes a star
+	spec, ok := s.(*cron.SpecSchedule)
+	if !ok || spec.Hour&everyHour != 0 {
+		return s
+	}
+	loc := spec.Location
+	shown := *spec
+	shown.Location = time.UTC
+	return wall{&shown, loc}
+}
+
+// wall is a spec for what the clock on the wall shows.
+type wall struct {
+	shown *cron.SpecSchedule
+	loc   *time.Location // time.Local means that of the time it is asked about, as for the parser
+}
+
+// Next returns the first time after t, in the location of t, or zero.
+func (w wall) Next(t time.Time) time.Time {
+	loc := w.loc
+	if loc == time.Local {
+		loc = t.Location()
+	}
+	year, month, day := t.In(loc).Date()
+	hour, minute, second := t.In(loc).Clock()
+	next := time.Date(year, month, day, hour, minute, second, 0, time.UTC)
+	for {
+		if next = w.shown.Next(next); next.IsZero() {
+			return next
+		}
+		if at, ok := moment(next, loc); ok && at.After(t) {
+			return at.In(t.Location())
+		}
+	}
+}
+
 // moment returns the first moment at which the wall clock of loc shows wall (in UTC, for want of a type without
 // a zone) or more. If that is on a later date it is the last second of wall's own date; false means that there
 // is no such date.
