@@ -57,6 +57,9 @@ func (db *DB) checkpointAside(ctx context.Context) (err error) {
 
 // aside opens a connection for one piece of work that may take long, beside the writer and the readers.
 func (db *DB) aside(ctx context.Context, dsn string) (*sql.Conn, func() error, error) {
+	if err := db.InPlace(); err != nil { // it would open what lies at the names now
+		return nil, nil, err
+	}
 	pool, err := sql.Open(driverName, dsn+db.opt.otherVFS())
 	if err != nil {
 		return nil, nil, err
@@ -140,5 +143,9 @@ func (db *DB) errand(ctx context.Context, within time.Duration, fn func(context.
 func (db *DB) runErrand(e *errand) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.within)
 	defer cancel()
+	if err := db.InPlace(); err != nil { // what it does to the -wal that is open would meet another index or file
+		e.done <- err
+		return
+	}
 	e.done <- e.fn(ctx, db.writer.sql)
 }

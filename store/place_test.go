@@ -294,6 +294,38 @@ func TestClosingWithoutItsWALOverwritesNothing(t *testing.T) {
 	}
 }
 
+// The file's own care does nothing to a file that was taken away: a checkpoint would write what lies in the -wal that
+// is open over what others have promised since.
+func TestCareLeavesAMovedFileAlone(t *testing.T) {
+	for _, tail := range []string{"", "-wal", "-shm"} {
+		t.Run("file"+tail, func(t *testing.T) {
+			db := older(t)
+			update(t, db, ticketOf("FIRST"))
+			aside := filepath.Join(t.TempDir(), "aside")
+			if err := os.Rename(db.Path()+tail, aside); err != nil {
+				t.Fatal(err)
+			}
+			if tail == "-shm" { // who comes now shares no lock with us
+				c := another(t, db.Path(), "SECOND")
+				c.say("THIRD")
+				c.hear()
+				c.leave()
+			}
+			if _, err := db.Checkpoint(t.Context()); !errors.Is(err, ErrMoved) {
+				t.Errorf("a checkpoint: %v, want ErrMoved", err)
+			}
+			if err := db.Optimize(t.Context()); !errors.Is(err, ErrMoved) {
+				t.Errorf("new statistics: %v, want ErrMoved", err)
+			}
+			if tail == "-shm" {
+				if got := spawn(t, "count", db.Path()).hear(); !slices.Equal(got, []string{"3", "ok"}) {
+					t.Errorf("the file holds %q, want 3 tickets and ok", got)
+				}
+			}
+		})
+	}
+}
+
 // A process that is killed after its -wal was removed takes what was promised with it: it must have said so before.
 func TestRemovedWALIsSaidBeforeTheKill(t *testing.T) {
 	path := newPath(t)
