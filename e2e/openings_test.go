@@ -78,7 +78,7 @@ var allowed = map[string]map[string]string{
 	"store/copy.go": {
 		"Copy: os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)": "a new file: O_EXCL opens none that is there",
 		"Copy: os.Remove(to)": "the same, unfinished",
-		"Copy: sql.Open(driverName, probeDSN(full, walErr != nil || wal.Size() == 0))": "SQLite itself",
+		"copyOnce: sql.Open(driverName, probeDSN(from, quiet))": "SQLite itself",
 	},
 	"store/crashdisk/vfs.go": {
 		"register: vfs.FxOpen":   "what SQLite itself calls, on a disk of the tests and the drill",

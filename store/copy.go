@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"modernc.org/sqlite"
 )
@@ -37,8 +38,37 @@ func Copy(ctx context.Context, from, to string) (err error) {
 			err = errors.Join(unlessInterrupted(ctx, full, translate(err)), os.Remove(to))
 		}
 	}()
-	wal, walErr := os.Stat(full + "-wal")
-	pool, err := sql.Open(driverName, probeDSN(full, walErr != nil || wal.Size() == 0))
+	before, quiet := rest(full)
+	if err := copyOnce(ctx, full, to, quiet); err != nil {
+		return err
+	}
+	if after, still := rest(full); quiet && (!still || after != before) { // somebody came in the meantime
+		return copyOnce(ctx, full, to, false)
+	}
+	return nil
+}
+
+// stillness is how a file lies that nobody has open.
+type stillness struct {
+	size int64
+	at   time.Time
+}
+
+// rest reports whether nobody has the file open: there is no -shm, nor anything in a -wal.
+func rest(path string) (stillness, bool) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return stillness{}, false
+	}
+	_, shmErr := os.Stat(path + "-shm")
+	wal, walErr := os.Stat(path + "-wal")
+	quiet := errors.Is(shmErr, os.ErrNotExist) && (errors.Is(walErr, os.ErrNotExist) || walErr == nil && wal.Size() == 0)
+	return stillness{st.Size(), st.ModTime()}, quiet
+}
+
+// copyOnce copies in one read transaction; a quiet file as it lies, without locks and without making a -wal beside it.
+func copyOnce(ctx context.Context, from, to string, quiet bool) (err error) {
+	pool, err := sql.Open(driverName, probeDSN(from, quiet))
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,14 @@
 package store
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -63,6 +65,45 @@ func TestCopy(t *testing.T) {
 	}
 	if err := Copy(t.Context(), filepath.Join(dir, "none"), filepath.Join(dir, "new")); err == nil {
 		t.Error("a copy of nothing")
+	}
+}
+
+// A copy that begins while nobody writes is whole also when somebody begins to, and writes his -wal back in the
+// middle of it.
+func TestCopyOfAFileThatWakesUp(t *testing.T) {
+	db := openNew(t)
+	put(t, db, TicketIssueRefund, 30000)
+	dir := t.TempDir()
+	for i := range 10 {
+		if _, err := db.Checkpoint(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var writing sync.WaitGroup
+		writing.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				_ = db.Update(ctx, func(tx *Tx) error {
+					_, err := tx.exec(`UPDATE outbox SET detail = $1 WHERE id % 3000 = 1`, fmt.Sprintf("round %d %d", i, n))
+					return err
+				})
+				_, _ = db.Checkpoint(ctx)
+			}
+		})
+		to := filepath.Join(dir, fmt.Sprint(i))
+		err := Copy(t.Context(), db.Path(), to)
+		stop()
+		writing.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := open(t, to, Options{Readers: 1})
+		if a, err := copied.Query(t.Context(), `PRAGMA integrity_check`); err != nil || a.first() != "ok" {
+			t.Errorf("copy %d: %v, %v", i, a.rows(3), err)
+		}
+		wantNumber(t, copied, 1, `SELECT count(DISTINCT detail) FROM outbox WHERE id % 3000 = 1`) // one transaction wrote them all
+		if err := copied.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
