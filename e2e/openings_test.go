@@ -37,13 +37,16 @@ var allowed = map[string]map[string]string{
 		`Drill: os.MkdirTemp(c.Dir, ".comanda-drill-")`: "a new directory",
 		"Drill: os.RemoveAll(dir)":                      "the same, after the drill has ended its processes and closed its files",
 	},
-	"e2e/drill_power.go": {
-		"newPowerDay: os.Mkdir(dir, 0o700)":                            "a new directory in the drill's own",
-		"newPowerDay: os.ReadFile(day.file)":                           "a copy of the drill's copy, before anybody opens it",
-		"powerMatrix: os.RemoveAll(filepath.Dir(day.file))":            "the same, closed",
-		"examine: os.Mkdir(dir, 0o700)":                                "a new directory in the drill's own",
+	"e2e/powercut.go": {
+		"newDay: os.Mkdir(dir, 0o700)":                                 "a new directory in the laboratory's own",
+		"newDay: os.ReadFile(day.file)":                                "a copy in it, before anybody opens it",
+		"end: os.RemoveAll(filepath.Dir(w.file))":                      "the same, closed",
+		"examine: os.Mkdir(dir, 0o700)":                                "a new directory in the laboratory's own",
 		"examine: os.RemoveAll(dir)":                                   "the same, after its file was closed",
 		"examine: os.WriteFile(filepath.Join(dir, name), body, 0o600)": "a file in it, before anybody opens it",
+	},
+	"e2e/proof_faults.go": {
+		"laboratory: os.Mkdir(dir, 0o700)": "a new directory",
 	},
 	"e2e/keep.go": {
 		"keep: os.MkdirAll(dir, 0o700)":                                       "a directory",
@@ -68,6 +71,10 @@ var allowed = map[string]map[string]string{
 	"main.go": {
 		`demo: os.MkdirTemp("", "comanda-demo-")`: "a new directory",
 		"demo: os.RemoveAll(dir)":                 "the same, after the server has closed its file",
+	},
+	"store/ballast.go": {
+		"fill: os.OpenFile(b.path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)": "the ballast: its name is the database's with more behind it, and no link is followed",
+		"emptyBallast: os.Truncate(path, 0)":                                         "the same, a regular file",
 	},
 	"store/boot_linux.go": {
 		`a declaration: os.ReadFile("/proc/sys/kernel/random/boot_id")`: "the kernel's",
@@ -100,6 +107,7 @@ var allowed = map[string]map[string]string{
 	"store/lease.go": {
 		"NewHolder: os.OpenFile(h.path, os.O_RDWR, 0)":            "this relay's own lock file",
 		"lockNew: flock.New(h.path, flock.SetPermissions(0o600))": "the same",
+		"NewHolder: os.Remove(h.path)":                            "the same",
 		"Close: os.Remove(h.path)":                                "the same",
 		"begunIn: os.ReadFile(path)":                              "a dead relay's lock file",
 		"takeIfDead: flock.New(path, flock.SetFlag(os.O_RDWR))":   "another relay's lock file",
