@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"comanda/schema"
 	"comanda/store/crashdisk"
 )
 
@@ -426,5 +427,105 @@ func TestFailedSyncThenKillThenPowerLoss(t *testing.T) {
 		if err := l.db.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A COMMIT that errs leaves its outcome open for everybody in its group. The process goes on, and asking again
+// finds out: here nothing was there, and each order is decided anew, once.
+func TestFailedCommitIsUnknownToTheWholeGroup(t *testing.T) {
+	l := newLab(t, "FULL")
+	fault, struck := nthSync(1, "-wal")
+	l.disk.Break(fault)
+	ids := []string{"B0", "B1", "B2"}
+	for id, err := range l.takeTogether(ids...) {
+		if !errors.Is(err, ErrUnknownOutcome) || !*struck {
+			t.Errorf("order %s of a group whose COMMIT failed: %v, want ErrUnknownOutcome", id, err)
+		}
+	}
+	if err := l.db.LastCommit(); !errors.Is(err, ErrUnknownOutcome) {
+		t.Errorf("LastCommit: %v, want ErrUnknownOutcome", err)
+	}
+	for _, want := range []string{"accepted", "duplicate"} {
+		for _, id := range ids {
+			if status, err := l.take(id); err != nil || status != want {
+				t.Errorf("order %s asked again: %s, %v; want %s", id, status, err, want)
+			}
+		}
+	}
+	wantNumber(t, l.db, 3, `SELECT count(*) FROM orders`)
+	wantNumber(t, l.db, 6, `SELECT count(*) FROM outbox`)
+	if l.db.LastCommit() != nil {
+		t.Errorf("LastCommit after good ones: %v", l.db.LastCommit())
+	}
+	if err := l.db.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A disk runs full while an older file is brought up to date: the error says so, the file keeps what it had, and
+// the next start with room brings it up to date.
+func TestFullDiskWhileMigrating(t *testing.T) {
+	l := &lab{t: t, disk: newDisk(t), opt: Options{Readers: 1}}
+	l.opt.VFS = l.disk.VFS()
+	writes := 0
+	older := func() {
+		l.path = newPath(t)
+		mustMigrate(t, l.path, steps(t)[:1])
+		mustExec(t, raw(t, l.path), `INSERT INTO ledger (effect_key, order_id, effect_type, status, created_at) VALUES ('refund:O', 'O', 'refund', 'done', 1)`)
+	}
+	older()
+	l.disk.Break(func(op crashdisk.Op) crashdisk.Verdict {
+		if op.Kind == crashdisk.Write {
+			writes++
+		}
+		return crashdisk.Verdict{}
+	})
+	l.open()
+	if err := l.db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for nth := 1; nth <= writes; nth += 3 {
+		older()
+		fault, _ := ailment{kind: crashdisk.Write, verdict: crashdisk.Verdict{Code: crashdisk.Full, Short: nth%2 == 0}, nth: nth, forGood: true}.fault()
+		l.disk.Break(fault)
+		db, err := Open(t.Context(), l.path, l.opt)
+		if err == nil { // the last writes are of Close
+			err = db.Close()
+		} else if !errors.Is(err, ErrFull) {
+			t.Errorf("write %d of %d: %v, want ErrFull", nth, writes, err)
+		}
+		if err != nil {
+			tried++
+		}
+		l.disk.Break(nil)
+		db = open(t, l.path, Options{})
+		wantNumber(t, db, int64(len(steps(t))), `SELECT count(*) FROM schema_steps`)
+		wantNumber(t, db, 1, `SELECT count(*) FROM ledger`)
+		if a, err := db.Query(t.Context(), `PRAGMA integrity_check`); err != nil || a.first() != "ok" {
+			t.Errorf("write %d of %d: %v, %v", nth, writes, a.Rows, err)
+		}
+	}
+	t.Logf("%d writes of a migration, full at %d of them: nothing lost", writes, tried)
+	if tried == 0 {
+		t.Error("no write of the migration failed")
+	}
+}
+
+// mustMigrate makes a file that has only some of the steps, as an older program does.
+func mustMigrate(t *testing.T, path string, some []schema.Step) {
+	t.Helper()
+	db := &DB{path: path, opt: Options{}.withDefaults()}
+	w, err := db.openConn(t.Context(), writerDSN(path, db.opt.BusyTimeout, "FULL", true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range some {
+		if err := migrateStep(t.Context(), w.sql, step, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.closeConns(); err != nil {
+		t.Fatal(err)
 	}
 }
