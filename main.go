@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -57,7 +58,7 @@ func run() int {
 	context.AfterFunc(ctx, stop) // from then on a second signal leaves at once
 	stderr := cli.NewSink(os.Stderr)
 	defer stderr.Close(time.Second)
-	app := program{stdout: os.Stdout, stderr: stderr, terminal: isatty.IsTerminal(os.Stderr.Fd()), disk: store.Options{Ballast: true}}
+	app := program{stdout: os.Stdout, stderr: stderr, terminal: isatty.IsTerminal(os.Stderr.Fd()), disk: store.Options{Ballast: true}, service: cli.NewService(os.Environ())}
 	return cli.Run(ctx, os.Args[1:], cli.Program{
 		Stdout: os.Stdout, Stderr: stderr, Environ: os.Environ(), Terminal: app.terminal,
 		Version: cli.ReadVersion(), Graph: dependencyGraph(), TargetNames: targetNames, LedgerTypes: ledgerTypes(),
@@ -70,6 +71,7 @@ type program struct {
 	stdout, stderr io.Writer
 	terminal       bool
 	disk           store.Options // how files are opened; what a shop uses but in the laboratory
+	service        *cli.Service  // nil without a service manager that asked
 }
 
 func dependencyGraph() graph.Graph {
@@ -90,6 +92,7 @@ type appliance struct {
 	holder *store.Holder
 	runner *relay.Runner
 	loop   *relay.Loop // nil with --no-relay
+	dog    *relay.Watchdog
 	crash  func(string)
 	log    *slog.Logger
 }
@@ -123,6 +126,7 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 		Compensate: c.Remote.Compensate, Crash: a.crash, Log: a.log,
 	})
 	a.loop = relay.NewLoop(a.runner, schedule)
+	a.dog = &relay.Watchdog{DB: a.db, Loop: a.loop, Log: a.log}
 	return a, nil
 }
 
@@ -200,7 +204,7 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
 	if c.NoRelay {
-		a.loop = nil
+		a.loop, a.dog.Loop = nil, nil
 	}
 	if err := a.db.Update(ctx, (*store.Tx).Touch); err != nil {
 		return fmt.Errorf("make sure of what an earlier process left behind: %w", err)
@@ -216,7 +220,7 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	if err != nil {
 		return err
 	}
-	defer a.startCare(ctx)() // the doors are open
+	defer a.startCare(ctx, p.service)() // the doors are open
 	a.log.Info("listening", "url", base, "db", a.db.Path())
 	if p.terminal {
 		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: modes(c.Remote.Targets), Throwaway: opened != nil})
@@ -247,12 +251,18 @@ func (a *appliance) options(serving context.Context, credit cli.CreditConfig) ha
 			URL: credit.URL, Timeout: credit.Timeout, Token: credit.Token, FallbackToBook: credit.FallbackToBook,
 		}, nil)
 	}
-	if a.loop != nil {
-		opt.Loop = func() handlers.LoopState {
-			return handlers.LoopState{SinceRound: a.loop.SinceRound(), Limit: a.loopLimit()}
-		}
+	opt.Watch = func() (reasons, warnings []string) {
+		wrong, worth := a.dog.Look()
+		return details(wrong), details(worth)
 	}
 	return opt
+}
+
+func details(all []relay.Trouble) (words []string) {
+	for _, t := range all {
+		words = append(words, t.Detail)
+	}
+	return words
 }
 
 // modes tells where each effect goes: to the lab's table, or for real to an address.
@@ -330,24 +340,24 @@ func (a *appliance) startAlerts(ctx context.Context, c cli.RemoteConfig) (ended 
 	alerts := &relay.Alerts{DB: a.db, Log: a.log, Tell: func(ctx context.Context, n relay.Notice) error {
 		return notifier.Notify(ctx, n.Cause, n.State, n.Text(), n.Since)
 	}}
-	if a.loop != nil {
-		alerts.Stalled = func() bool { return a.loop.SinceRound() > a.loopLimit() }
-	}
+	alerts.Watch = a.dog.Conditions
 	done := make(chan struct{})
 	go func() { defer close(done); alerts.Run(ctx) }()
 	return func() { <-done }
 }
 
-// startCare has the file cared for each night. It returns what waits for its end, which comes soon after that of ctx.
-func (a *appliance) startCare(ctx context.Context) (ended func()) {
+// startCare has the file cared for each night, and the process watched for as long as it works: service is
+// told. It returns what waits for the end of both, which comes soon after that of ctx.
+func (a *appliance) startCare(ctx context.Context, service *cli.Service) (ended func()) {
+	a.dog.Feed, a.dog.Every = func() { service.Tell(cli.ServiceContent) }, service.Every()
+	service.Tell(cli.ServiceReady)
+	context.AfterFunc(ctx, func() { service.Tell(cli.ServiceStopping) })
 	care := relay.Care{DB: a.db, Schedule: relay.Nightly(), Tasks: relay.FileTasks(a.db), Log: a.log}
-	done := make(chan struct{})
-	go func() { defer close(done); care.Run(ctx) }()
-	return func() { <-done }
+	var all sync.WaitGroup
+	all.Go(func() { care.Run(ctx) })
+	all.Go(func() { a.dog.Run(ctx) })
+	return all.Wait
 }
-
-// loopLimit is how long the relay's loop may take to come round.
-func (a *appliance) loopLimit() time.Duration { return max(3*a.loop.Period(), 30*time.Second) }
 
 // farewell waits for the relay and tells whoever pressed Ctrl-C that nothing is lost.
 func (p program) farewell(a *appliance, ended func() bool) {
@@ -381,7 +391,7 @@ func (p program) relay(ctx context.Context, c cli.RelayConfig) (err error) {
 	a.log.Info("relaying", "db", a.db.Path(), "holder", a.holder.ID)
 	ended := a.startRelay(ctx)
 	defer a.startAlerts(ctx, c.Remote)()
-	defer a.startCare(ctx)()
+	defer a.startCare(ctx, p.service)()
 	<-ctx.Done()
 	p.farewell(a, ended)
 	return nil
@@ -396,6 +406,7 @@ func (p program) demo(ctx context.Context, c cli.DemoConfig) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	serve := labConfig(filepath.Join(dir, "demo.db"))
 	serve.Log = c.Log
+	p.service = nil
 	return p.serveThen(ctx, serve, "", func(base string) error {
 		if err := e2e.Sample(ctx, base); err != nil {
 			return err

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"comanda/store"
 )
@@ -195,14 +194,16 @@ func TestStatsAndGraph(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	state := LoopState{SinceRound: time.Minute, Limit: time.Minute}
-	r := newRig(t, func(o *Options) { o.Loop = func() LoopState { return state } })
+	var reasons, warnings []string
+	r := newRig(t, func(o *Options) { o.Watch = func() (a, b []string) { return reasons, warnings } })
 	r.get("/healthz").is(200, `{"ok":true}`)
 	r.get("/readyz").is(200, `{"ready":true}`)
-	state.SinceRound += 2 * time.Second
-	r.get("/readyz").is(503, `{"ready":false,"reason":"the relay's loop has not come round for 1m2s, which is longer than 1m0s"}`)
+	warnings = []string{"96 % full"}
+	r.get("/readyz").is(200, `{"ready":true,"warnings":["96 % full"]}`)
+	reasons = []string{"the relay does not come round", "the file is damaged"}
+	r.get("/readyz").is(503, `{"ready":false,"reason":"the relay does not come round; the file is damaged","warnings":["96 % full"]}`)
 	r.get("/healthz").wants(200)
-	state.SinceRound = 0
+	reasons, warnings = nil, nil
 	r.srv.freeBytes = func(string) (uint64, error) { return leastFree - 1, nil }
 	r.get("/readyz").is(503, `{"ready":false,"reason":"the disk is full"}`)
 	r.srv.freeBytes = func(string) (uint64, error) { return 0, errors.New("unknown") }

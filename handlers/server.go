@@ -23,8 +23,9 @@ type Options struct {
 	Credit CreditSource
 	// RunRelay makes one claim, carries it out and settles it; nil answers 404.
 	RunRelay func(context.Context) (RelayRun, error)
-	// Loop tells how the relay's loop fares; nil with --no-relay.
-	Loop func() LoopState
+	// Watch says why the server is not ready, and what else is worth a look, as far as that is known without
+	// asking the file; nil knows nothing.
+	Watch func() (reasons, warnings []string)
 	// TargetNames are the targets there are, by which /api/targets lists, pauses and resumes them.
 	TargetNames []string
 	// LedgerTypes is what the ledger calls the effect of each ticket type.
@@ -57,12 +58,6 @@ type RelayRun struct {
 	Offline int `json:"offline"`
 }
 
-// LoopState tells how the relay's loop fares. It counts as late when SinceRound is more than Limit.
-type LoopState struct {
-	SinceRound time.Duration // since it last came round
-	Limit      time.Duration
-}
-
 // TargetState tells where an effect goes ("lab", "real") and how it fares ("up", "paused", "offline", "held").
 type TargetState struct {
 	Mode  string `json:"mode"`
@@ -88,6 +83,7 @@ type Server struct {
 	echo        *echo.Echo
 	crossOrigin *http.CrossOriginProtection
 	inFlight    atomic.Int64
+	looks       looks
 	freeBytes   func(dir string) (uint64, error)
 }
 
@@ -100,6 +96,7 @@ func New(opt Options) *Server {
 		refused:     newKeeper(opt.DB, opt.Log, opt.Now),
 		echo:        echo.New(),
 		crossOrigin: http.NewCrossOriginProtection(),
+		looks:       looks{wait: lookWait},
 		freeBytes:   store.FreeBytes,
 	}
 	s.echo.HTTPErrorHandler = s.echoError

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"comanda/store"
@@ -31,16 +32,16 @@ func (n Notice) Text() string {
 }
 
 // Alerts tells a person of what needs one: at its onset, once an hour while it lasts, and when it is over. What
-// was told is remembered in the file; that the file itself can't be read or written is remembered here.
+// was told is remembered in the file; that the file itself can't be read or written, and what the watchdog sees,
+// is told without it and remembered here.
 type Alerts struct {
-	DB      *store.DB
-	Tell    func(context.Context, Notice) error
-	Stalled func() bool // whether the relay's loop does not come round; nil never
-	Log     *slog.Logger
-	Every   time.Duration // between two looks; 0 means 15 s
+	DB    *store.DB
+	Tell  func(context.Context, Notice) error
+	Watch func() []store.Condition // what is seen without asking the file; nil nothing
+	Log   *slog.Logger
+	Every time.Duration // between two looks; 0 means 15 s
 
-	volatile map[string]Notice // told without the file, by cause
-	told     map[string]time.Time
+	file aside
 }
 
 // Causes that are told without the file.
@@ -54,8 +55,26 @@ func (a *Alerts) Run(ctx context.Context) {
 	if a.Every == 0 {
 		a.Every = 15 * time.Second
 	}
+	var seen aside
+	var both sync.WaitGroup
+	both.Go(func() { // apart, since the file may keep the other waiting
+		a.again(ctx, func() {
+			now := map[string]string{}
+			if a.Watch != nil {
+				for _, c := range a.Watch() {
+					now[c.Cause] = c.Detail
+				}
+			}
+			seen.tell(ctx, a, now)
+		})
+	})
+	a.again(ctx, func() { a.look(ctx) })
+	both.Wait()
+}
+
+func (a *Alerts) again(ctx context.Context, look func()) {
 	for ctx.Err() == nil {
-		if err := guarded(func() { a.look(ctx) }); err != nil {
+		if err := guarded(look); err != nil {
 			a.Log.Error("alerts begin again", "error", err)
 		}
 		wait(ctx, a.Every)
@@ -104,9 +123,6 @@ func (a *Alerts) conditions(ctx context.Context) (all []store.Condition, err err
 		all, err = tx.Conditions()
 		return err
 	})
-	if a.Stalled != nil && a.Stalled() {
-		all = append(all, store.Condition{Cause: "relay stalled", Detail: "the relay's loop does not come round"})
-	}
 	return all, err
 }
 
@@ -154,9 +170,6 @@ func (a *Alerts) over(ctx context.Context, k store.Alert) {
 
 // withoutFile tells what keeps the file from being read or written, by a path that needs no file.
 func (a *Alerts) withoutFile(ctx context.Context, err error) {
-	if a.volatile == nil {
-		a.volatile, a.told = map[string]Notice{}, map[string]time.Time{}
-	}
 	now := map[string]string{}
 	switch {
 	case errors.Is(err, store.ErrFull):
@@ -164,27 +177,42 @@ func (a *Alerts) withoutFile(ctx context.Context, err error) {
 	case err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrClosed):
 		now[causeDatabase] = "the file can't be read or written: the log says why"
 	}
+	a.file.tell(ctx, a, now)
+}
+
+// aside remembers what was told without the file.
+type aside struct {
+	known map[string]Notice // by cause
+	told  map[string]time.Time
+}
+
+// tell tells what there is now, by cause, and what is over.
+func (m *aside) tell(ctx context.Context, a *Alerts, now map[string]string) {
+	if m.known == nil {
+		m.known, m.told = map[string]Notice{}, map[string]time.Time{}
+	}
 	for cause, detail := range now {
-		n, lasts := a.volatile[cause]
+		n, lasts := m.known[cause]
 		if !lasts {
-			n = Notice{Cause: cause, State: "onset", Since: time.Now(), Detail: detail}
+			n = Notice{Cause: cause, State: "onset", Since: time.Now()}
 		}
-		if at, told := a.told[cause]; told && time.Since(at) < store.DigestEvery {
+		n.Detail = detail
+		if at, told := m.told[cause]; told && time.Since(at) < store.DigestEvery {
 			continue
 		}
 		if a.tell(ctx, n) {
-			a.told[cause] = time.Now()
+			m.told[cause] = time.Now()
 			n.State = "lasts"
 		}
-		a.volatile[cause] = n
+		m.known[cause] = n
 	}
-	for cause, n := range a.volatile {
+	for cause, n := range m.known {
 		if _, lasts := now[cause]; lasts {
 			continue
 		}
-		if _, told := a.told[cause]; !told || a.tell(ctx, Notice{Cause: cause, State: "over", Since: n.Since}) {
-			delete(a.volatile, cause)
-			delete(a.told, cause)
+		if _, told := m.told[cause]; !told || a.tell(ctx, Notice{Cause: cause, State: "over", Since: n.Since}) {
+			delete(m.known, cause)
+			delete(m.told, cause)
 		}
 	}
 }

@@ -43,7 +43,12 @@ func (p *pager) take() string {
 
 func watchFor(t *testing.T, db *store.DB, p *pager, stalled *atomic.Bool) (stop func()) {
 	t.Helper()
-	a := &Alerts{DB: db, Tell: p.tell, Log: slog.New(slog.DiscardHandler), Stalled: func() bool { return stalled != nil && stalled.Load() }}
+	a := &Alerts{DB: db, Tell: p.tell, Log: slog.New(slog.DiscardHandler), Watch: func() []store.Condition {
+		if stalled == nil || !stalled.Load() {
+			return nil
+		}
+		return []store.Condition{{Cause: "relay stalled", Detail: "it does not come round"}}
+	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
 	run.Go(func() { a.Run(ctx) })

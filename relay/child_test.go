@@ -110,3 +110,23 @@ func dieOf(t *testing.T, death string) {
 		t.Errorf("%d effects of the ticket that never ended", n)
 	}
 }
+
+// holdFile takes the file's write lock as another client would, until release is called.
+func holdFile(t *testing.T, db *store.DB) (release func()) {
+	t.Helper()
+	pool, err := sql.Open("sqlite", "file:"+db.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	pool.SetMaxOpenConns(1)
+	if _, err := pool.Exec(`BEGIN IMMEDIATE`); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if _, err := pool.Exec(`ROLLBACK`); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

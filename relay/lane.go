@@ -25,7 +25,9 @@ type lane struct {
 	slots  chan struct{} // one in it for each worker that is free
 	poke   chan struct{} // something may have become due
 	halted atomic.Value  // why nothing may be sent, as the last look found
-	soon   atomic.Int64  // how long until something becomes due, as the last look found; 0 unknown
+	began  time.Time
+	round  atomic.Int64 // time since began of the last pass that ended well
+	soon   atomic.Int64 // how long until something becomes due, as the last look found; 0 unknown
 }
 
 func newLane(r *Runner, remote Remote) *lane {
@@ -36,6 +38,7 @@ func newLane(r *Runner, remote Remote) *lane {
 		pace:  rate.NewLimiter(rate.Inf, 1),
 		slots: make(chan struct{}, remote.Concurrency),
 		poke:  make(chan struct{}, 1),
+		began: time.Now(),
 	}
 	if remote.Rate > 0 {
 		l.pace.SetLimit(rate.Limit(remote.Rate))
@@ -51,6 +54,7 @@ const lookEvery = time.Second
 
 // run works until ctx ends, then waits for what is under way.
 func (l *lane) run(ctx context.Context) {
+	l.alive()
 	look := time.NewTimer(0)
 	defer look.Stop()
 	for ctx.Err() == nil {
@@ -58,6 +62,9 @@ func (l *lane) run(ctx context.Context) {
 		claimed, err := l.pass(ctx, l.r.opt.Batch, &tallies{}, &pass)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, ErrPaused) {
 			l.log.Warn("pass failed; the next look tries again", "error", err)
+		}
+		if err == nil {
+			l.alive()
 		}
 		if claimed > 0 && err == nil {
 			continue
@@ -73,6 +80,21 @@ func (l *lane) run(ctx context.Context) {
 		<-l.slots
 	}
 	l.free(cap(l.slots))
+}
+
+func (l *lane) alive() { l.round.Store(int64(time.Since(l.began))) }
+
+// sinceRound is how long ago the lane last ended a pass well, on the monotonic clock.
+func (l *lane) sinceRound() time.Duration { return time.Since(l.began) - time.Duration(l.round.Load()) }
+
+// limit is how long the lane may take to come round: it waits for a free worker, who may wait for a send and a
+// lookup, and for the target's pace.
+func (l *lane) limit() time.Duration {
+	limit := leastLimit + 2*l.remote.Timeout
+	if l.remote.Rate > 0 {
+		limit += time.Duration(float64(time.Second) / l.remote.Rate)
+	}
+	return limit
 }
 
 // nextLook is how long to wait for the next look: until a wait or the time between two probes is over, and not

@@ -22,6 +22,8 @@ type Loop struct {
 	log      *slog.Logger
 	began    time.Time
 	round    atomic.Int64 // time since began of the last sign of life
+	period   time.Duration
+	falls    falls
 }
 
 // ParseSchedule reads a cron expression or descriptor ("@every 10s"). The parser panics on some
@@ -48,16 +50,16 @@ func ParseSchedule(spec string) (s cron.Schedule, err error) {
 
 // NewLoop returns a Loop. It starts nothing.
 func NewLoop(r *Runner, schedule cron.Schedule) *Loop {
-	return &Loop{runner: r, schedule: schedule, log: r.opt.Log, began: time.Now()}
+	return &Loop{runner: r, schedule: schedule, log: r.opt.Log, began: time.Now(), period: period(schedule)}
 }
 
-// Period is the longest time between two of the coming ticks of the schedule.
-func (l *Loop) Period() time.Duration {
+// period is the longest time between two of the coming ticks of a schedule.
+func period(schedule cron.Schedule) time.Duration {
 	const ticks = 200 // enough for a night, or a weekend, in a schedule of office hours
 	last := time.Now()
 	var longest time.Duration
 	for range ticks {
-		next := l.schedule.Next(last)
+		next := schedule.Next(last)
 		if next.IsZero() {
 			break
 		}
@@ -71,6 +73,38 @@ func (l *Loop) SinceRound() time.Duration {
 	return time.Since(l.began) - time.Duration(l.round.Load())
 }
 
+// Limit is how long the loop may take to come round.
+func (l *Loop) Limit() time.Duration { return max(3*l.period, leastLimit) }
+
+// leastLimit is what a loop, or a lane, is given at least.
+const leastLimit = 30 * time.Second
+
+// late says what has not come round within its limit. A lane that waits for answers within their time is not late.
+func (l *Loop) late() (late []string) {
+	over := func(what string, since, limit time.Duration) {
+		if since > limit {
+			late = append(late, fmt.Sprintf("%s has not come round for %s, which is longer than %s", what, since.Round(time.Second), limit.Round(time.Second)))
+		}
+	}
+	over("the relay's loop", l.SinceRound(), l.Limit())
+	for _, lane := range l.runner.lanes {
+		over("the lane of target "+lane.remote.Name, lane.sinceRound(), lane.limit())
+	}
+	return late
+}
+
+// fallsTold is how long a panic is worth telling after the relay goes on.
+const fallsTold = 10 * time.Minute
+
+// beganAgain tells of a loop or lane that broke off and was begun again, or "".
+func (l *Loop) beganAgain() string {
+	times, ago := l.falls.recent(fallsTold)
+	if times == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the relay broke off and was begun again, %s ago at the last (%d since the start): the log says why", ago.Round(time.Second), times)
+}
+
 func (l *Loop) alive() { l.round.Store(int64(time.Since(l.began))) }
 
 // Run works until ctx ends, then finishes or gives back what is in hand and returns nil. A panic is
@@ -82,6 +116,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer lanes.Wait()
 	for ctx.Err() == nil {
 		if err := l.rounds(ctx, tick); err != nil {
+			l.falls.note()
 			l.log.Error("relay begins again", "error", err)
 			offer(tick)
 			wait(ctx, time.Second)
@@ -97,6 +132,7 @@ func (l *Loop) runLanes(ctx context.Context) *sync.WaitGroup {
 		lanes.Go(func() {
 			for ctx.Err() == nil {
 				if err := guarded(func() { lane.run(ctx) }); err != nil {
+					l.falls.note()
 					lane.log.Error("lane begins again", "error", err)
 					wait(ctx, time.Second)
 				}
@@ -106,14 +142,22 @@ func (l *Loop) runLanes(ctx context.Context) *sync.WaitGroup {
 	return &lanes
 }
 
-func guarded(run func()) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in the relay: %v\n%s", p, debug.Stack())
-		}
+// guarded runs a piece of work in a goroutine of its own. It returns an error if that panicked, or ended without
+// coming to its end.
+func guarded(run func()) error {
+	ended := make(chan error, 1)
+	go func() {
+		err := errors.New("the relay's goroutine ended")
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic in the relay: %v\n%s", p, debug.Stack())
+			}
+			ended <- err
+		}()
+		run()
+		err = nil
 	}()
-	run()
-	return nil
+	return <-ended
 }
 
 // pokeLanes has every lane look at once.

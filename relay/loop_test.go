@@ -109,8 +109,8 @@ func TestRoundIsSeen(t *testing.T) {
 	db := openFile(t)
 	r := newRunner(t, db, nil)
 	l, stop := startLoop(t, r)
-	if l.Period() != time.Hour {
-		t.Errorf("period %v, want 1h", l.Period())
+	if l.Limit() != 3*time.Hour {
+		t.Errorf("limit %v, want 3h", l.Limit())
 	}
 	put(t, db, 1)
 	deadline := time.Now().Add(10 * time.Second)

@@ -147,5 +147,7 @@ func (db *DB) runErrand(e *errand) {
 		e.done <- err
 		return
 	}
+	defer db.stage.enter(Idle)
+	db.stage.enter(Syncing)
 	e.done <- e.fn(ctx, db.writer.sql)
 }

@@ -116,6 +116,7 @@ func (db *DB) commitGroup(group []*member) {
 	if len(group) == 0 {
 		return
 	}
+	defer db.stage.enter(Idle)
 	tx := &Tx{conn: db.writer, ctx: context.Background(), now: db.opt.Now().UnixMilli(), boot: db.opt.Boot}
 	if err := db.begin(tx); err != nil {
 		if db.makeRoom(err) {
@@ -156,17 +157,25 @@ func (db *DB) commitGroup(group []*member) {
 // process that writes without a pause can keep another one out for as long as it likes; here a waiter
 // looks every millisecond or two, and gets its turn.
 func (db *DB) begin(tx *Tx) error {
-	giveUp := time.Now().Add(db.opt.BusyTimeout)
-	for {
+	db.stage.enter(Working)
+	began := time.Now()
+	giveUp := began.Add(db.opt.BusyTimeout)
+	for first := true; ; first = false {
 		err := db.tryBegin(tx)
-		if err == nil {
+		busy := errors.Is(err, ErrBusy)
+		if err == nil || !busy || time.Now().After(giveUp) {
+			db.stage.wasLocked(began, busy)
+			if err != nil {
+				return fmt.Errorf("begin to write: %w", err)
+			}
+			db.stage.enter(Working)
 			if err = db.checkVersion(tx); err != nil {
 				db.rollback(tx)
 			}
 			return err
 		}
-		if !errors.Is(err, ErrBusy) || time.Now().After(giveUp) {
-			return fmt.Errorf("begin to write: %w", err)
+		if first {
+			db.stage.enter(Locked)
 		}
 		tx.err = nil
 		time.Sleep(time.Millisecond/2 + rand.N(time.Millisecond))
@@ -194,6 +203,7 @@ func (db *DB) commit(tx *Tx) error {
 		db.rollback(tx)
 		return err
 	}
+	db.stage.enter(Syncing)
 	if _, err := tx.exec(sqlCommit); err != nil {
 		db.rollback(tx)
 		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)

@@ -90,6 +90,7 @@ type DB struct {
 	stopped chan struct{}
 	wake    chan struct{}
 	health  health
+	stage   stage
 	place   place
 	version int // of the schema, as long as this program may use the file
 	ballast ballast
@@ -127,7 +128,7 @@ func openOnce(ctx context.Context, full string, opt Options) (*DB, error) {
 		queue:   make(chan *member, 1024),
 		errands: make(chan *errand),
 		closing: make(chan struct{}), stopped: make(chan struct{}),
-		wake: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), stage: stage{born: time.Now()},
 	}
 	if err := db.connect(ctx); err != nil {
 		return nil, errors.Join(unlessInterrupted(ctx, full, err), db.closeConns())
