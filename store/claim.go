@@ -85,6 +85,9 @@ func (tx *Tx) claim(r ClaimRequest) (Claim, error) {
 	if err := tx.notePass(r.Holder, os.Getpid()); err != nil {
 		return c, err
 	}
+	if err := tx.followClock(); err != nil {
+		return c, err
+	}
 	for _, v := range r.Void {
 		freed, parked, err := tx.free(v)
 		if err != nil {
@@ -183,6 +186,11 @@ func (tx *Tx) Due(r ClaimRequest) (now bool, inMS int64, halted string, err erro
 	if err != nil || paused {
 		return false, 0, "", err
 	}
+	_, _, step, err := tx.step()
+	if err != nil {
+		return false, 0, "", err
+	}
+	tx.now -= step // the clock by which the waits were written; the claim has them follow
 	var c Claim
 	kinds, err := tx.kinds(r, &c)
 	if err != nil || c.Halted != "" {

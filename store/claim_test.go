@@ -47,11 +47,14 @@ func TestClaimIsCommitted(t *testing.T) {
 	wantNumber(t, other, 1, `SELECT count(*) FROM outbox WHERE status = 'processing' AND claim_token = $1`, c.Token)
 }
 
+// noBoot is a machine that has only a wall clock.
+func noBoot() (string, int64) { return "", 0 }
+
 // What waits is not due before its time; what would wait longer than the longest wait is due now: a
 // clock was wrong when that was written.
 func TestDueRules(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
-	db := open(t, newPath(t), Options{Now: func() time.Time { return now }})
+	db := open(t, newPath(t), Options{Now: func() time.Time { return now }, Boot: noBoot})
 	ids := put(t, db, TicketIssueRefund, 7)
 	day := LongestWait.Milliseconds()
 	first := claim(t, db, ClaimRequest{})
@@ -78,7 +81,7 @@ func TestDueRules(t *testing.T) {
 // New tickets and those whose wait is over are claimed by id, however long they waited.
 func TestDelayedAndNewGoById(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
-	db := open(t, newPath(t), Options{Now: func() time.Time { return now }})
+	db := open(t, newPath(t), Options{Now: func() time.Time { return now }, Boot: noBoot})
 	old := put(t, db, TicketIssueRefund, 2)
 	c := claim(t, db, ClaimRequest{})
 	update(t, db, func(tx *Tx) error {

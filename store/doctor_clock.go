@@ -32,8 +32,17 @@ func (db *DB) lookAtClock(ctx context.Context) []Check {
 				c.Detail = fmt.Sprintf("the clock stands %s before it: set the clock; no ticket waits for that", ahead.Round(time.Second))
 			}
 		}),
+		db.ask(ctx, "times the clock was set", sqlClockSet, func(a Answer, c *Check) {
+			if c.Answer = a.first(); c.Answer != "0" {
+				c.Detail = fmt.Sprintf("last at place %v of the sequence: %v", a.Rows[0][1], a.Rows[0][2])
+			}
+		}),
 	}
 }
+
+// What followClock has noted.
+const sqlClockSet = `SELECT count(*), coalesce(max(seq), 0), coalesce((SELECT detail FROM operator_log WHERE who = '` + clockWho + `' ORDER BY id DESC LIMIT 1), '') ` +
+	`FROM operator_log WHERE who = '` + clockWho + `'`
 
 func judgeClock(synchronised bool, err error) Check {
 	c := Check{Name: "clock", Level: LevelOK, Answer: "synchronised"}

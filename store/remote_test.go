@@ -105,6 +105,7 @@ func TestMarks(t *testing.T) {
 
 func TestPauses(t *testing.T) {
 	m := newMachine()
+	m.boot = "" // it has only a wall clock
 	db := open(t, newPath(t), m.options())
 	markRefund(t, db)
 	put(t, db, TicketIssueRefund, 3)

@@ -194,6 +194,7 @@ func TestOperatorBeatsAnswer(t *testing.T) {
 // What an answer has paused is tried by one ticket an hour, and a clock that jumps costs at most one try.
 func TestProbeOnceAnHour(t *testing.T) {
 	db, clock := openAt(t)
+	clock.boot = "" // it has only a wall clock
 	markAll(t, db, Mark{Name: "refund", URL: gate})
 	update(t, db, func(tx *Tx) error { return tx.PauseByAnswer("refund", "401", "k") })
 	clock.wall = clock.wall.Add(time.Hour)
@@ -239,6 +240,7 @@ func TestProbeOnceAnHour(t *testing.T) {
 // The longest hold is a day; one that ends further ahead was written by a clock that was wrong.
 func TestHold(t *testing.T) {
 	db, clock := openAt(t)
+	clock.boot = "" // it has only a wall clock
 	markAll(t, db, Mark{Name: "refund", URL: gate})
 	holdFor := func(d time.Duration) {
 		update(t, db, func(tx *Tx) error { return tx.HoldTarget("refund", d.Milliseconds()) })
