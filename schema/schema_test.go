@@ -18,7 +18,7 @@ import (
 func newFile(t *testing.T) (db *sql.DB, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "comanda.db")
-	db, err := sql.Open("sqlite", "file://"+path+"?_foreign_keys=ON")
+	db, err := sql.Open("sqlite", "file://"+path+"?_foreign_keys=ON&_synchronous=OFF")
 	if err != nil {
 		t.Fatal(err)
 	}
