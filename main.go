@@ -104,7 +104,7 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	if a.crash, err = e2e.CrashPoints(crashPlan, p.stderr); err != nil {
+	if a.crash, err = e2e.CrashPoints(crashPlan, p.stderr, func(fn func()) { a.db.Still(fn) }); err != nil {
 		return nil, cli.Usage(err)
 	}
 	if a.db, err = store.Open(ctx, c.DB, p.disk); err != nil {

@@ -24,7 +24,7 @@ func TestCrashPointPlans(t *testing.T) {
 		}
 	}
 	for _, plan := range []string{"nowhere", "relay.claimed:0", "relay.claimed:-1", "relay.claimed:x", "relay.claimed:1:2", "relay.claimed:stop:2", "relay.claimed:", ":", "RELAY.CLAIMED"} {
-		if _, err := CrashPoints(plan, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), plan) {
+		if _, err := CrashPoints(plan, &bytes.Buffer{}, nil); err == nil || !strings.Contains(err.Error(), plan) {
 			t.Errorf("plan %q: %v", plan, err)
 		}
 	}
@@ -34,12 +34,12 @@ func TestCrashPointPlans(t *testing.T) {
 // points don't count.
 func TestCrashPointsAreLoud(t *testing.T) {
 	var warn bytes.Buffer
-	pass, err := CrashPoints("", &warn)
+	pass, err := CrashPoints("", &warn, nil)
 	if err != nil || warn.Len() > 0 {
 		t.Fatalf("%v, %q", err, warn.String())
 	}
 	pass("relay.claimed")
-	pass, err = CrashPoints("relay.claimed:2", &warn)
+	pass, err = CrashPoints("relay.claimed:2", &warn, nil)
 	if err != nil || !strings.Contains(warn.String(), "!!!") || !strings.Contains(warn.String(), "SIGKILL") {
 		t.Fatalf("%v, %q", err, warn.String())
 	}

@@ -99,7 +99,7 @@ func untilCarried(ctx context.Context, lockFile string) error {
 		if err != nil {
 			return err
 		}
-		if len(text) > 0 && strings.Trim(string(text), "\x000\n") == "" {
+		if strings.Contains(string(text), "0") && strings.Trim(string(text), "\x000\n") == "" {
 			return nil
 		}
 		select {

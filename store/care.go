@@ -129,7 +129,26 @@ type errand struct {
 
 // errand has the writer do fn, which must end when its context does, within that time.
 func (db *DB) errand(ctx context.Context, within time.Duration, fn func(context.Context, *sql.Conn) error) error {
-	e := &errand{fn: fn, within: within, done: make(chan error, 1)}
+	return db.run(ctx, &errand{within: within, done: make(chan error, 1), fn: func(ctx context.Context, c *sql.Conn) error {
+		if err := db.InPlace(); err != nil { // what it does to the -wal that is open would meet another index or file
+			return err
+		}
+		defer db.stage.enter(Idle)
+		db.stage.enter(Syncing)
+		return fn(ctx, c)
+	}})
+}
+
+// Still runs fn while this process is in no write transaction, and holds none of the file's locks that would keep
+// another one from writing. fn must not write itself, and Still must not be called from inside Update.
+func (db *DB) Still(fn func()) {
+	err := db.run(context.Background(), &errand{done: make(chan error, 1), fn: func(context.Context, *sql.Conn) error { fn(); return nil }})
+	if err != nil { // closed: nobody writes any more
+		fn()
+	}
+}
+
+func (db *DB) run(ctx context.Context, e *errand) error {
 	select {
 	case db.errands <- e:
 	case <-ctx.Done():
@@ -143,11 +162,5 @@ func (db *DB) errand(ctx context.Context, within time.Duration, fn func(context.
 func (db *DB) runErrand(e *errand) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.within)
 	defer cancel()
-	if err := db.InPlace(); err != nil { // what it does to the -wal that is open would meet another index or file
-		e.done <- err
-		return
-	}
-	defer db.stage.enter(Idle)
-	db.stage.enter(Syncing)
 	e.done <- e.fn(ctx, db.writer.sql)
 }
