@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -19,6 +18,7 @@ const (
 	hammerHands  = 4
 	hammerKill   = 200 * time.Millisecond
 	hammerRefill = 2000 // tickets, whenever fewer wait
+	fewestKills  = 8    // however slow the machine is
 )
 
 // busyWords are what a program says that met a busy file and gave up: nobody may have to read that.
@@ -102,14 +102,9 @@ func TestHammer(t *testing.T) {
 	for i := range hands {
 		hands[i] = startHand(t, p, i)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), length)
-	defer cancel()
-	kills := 0
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(hammerKill/2 + time.Duration(r.Int64N(int64(hammerKill)))):
-		}
+	kills, began := 0, time.Now()
+	for ; kills < fewestKills || time.Since(began) < length; kills++ {
+		<-time.After(hammerKill/2 + time.Duration(r.Int64N(int64(hammerKill)))) // a random moment of the relays' work
 		h.refill(t)
 		i := r.IntN(hammerHands)
 		hands[i].kill()
@@ -118,7 +113,6 @@ func TestHammer(t *testing.T) {
 		}
 		hands[i].listen(t)
 		hands[i] = startHand(t, p, i)
-		kills++
 	}
 	if err := p.untilDrained(t.Context()); err != nil {
 		t.Error(err)
@@ -132,12 +126,9 @@ func TestHammer(t *testing.T) {
 	done := h.count(t, `SELECT count(*) FROM outbox WHERE status = 'done'`)
 	effects, keys := h.count(t, `SELECT count(*) FROM external_effects_log`), h.count(t, `SELECT count(DISTINCT effect_key) FROM external_effects_log`)
 	again := h.count(t, `SELECT count(*) FROM outbox WHERE attempts > 1`)
-	t.Logf("%d kills in %s; %d tickets, %d effects, %d of them claimed again after a kill", kills, length, h.tickets, effects, again)
+	t.Logf("%d kills in %s; %d tickets, %d effects, %d of them claimed again after a kill", kills, time.Since(began).Round(time.Second), h.tickets, effects, again)
 	if want := int64(h.tickets); done != want || effects != want || keys != want {
 		t.Errorf("of %d tickets %d are done; %d effects for %d keys", want, done, effects, keys)
-	}
-	if kills < 5 || h.tickets < hammerRefill {
-		t.Errorf("too little happened for this to say anything: %d kills, %d tickets", kills, h.tickets)
 	}
 	if err := h.db.Close(); err != nil {
 		t.Error(err)
