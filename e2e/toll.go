@@ -54,9 +54,6 @@ func (t *toll) add(other *toll) {
 	}
 }
 
-// held reports whether every promise was kept.
-func (t *toll) held() bool { return t.lost+t.doubled+t.corrupt+t.broken+len(t.found) == 0 }
-
 // recovery is the median and the longest of the recoveries, "–" where there is none to time.
 func (t *toll) recovery() string {
 	if len(t.recovered) == 0 {
