@@ -24,6 +24,7 @@ type Loop struct {
 	round    atomic.Int64 // time since began of the last sign of life
 	period   time.Duration
 	falls    falls
+	trouble  trouble
 }
 
 // ParseSchedule reads a cron expression or descriptor ("@every 10s"). The parser panics on some
@@ -50,7 +51,7 @@ func ParseSchedule(spec string) (s cron.Schedule, err error) {
 
 // NewLoop returns a Loop. It starts nothing.
 func NewLoop(r *Runner, schedule cron.Schedule) *Loop {
-	return &Loop{runner: r, schedule: schedule, log: r.opt.Log, began: time.Now(), period: period(schedule)}
+	return &Loop{runner: r, schedule: schedule, log: r.opt.Log, began: time.Now(), period: period(schedule), trouble: trouble{log: r.opt.Log}}
 }
 
 // period is the longest time between two of the coming ticks of a schedule.
@@ -194,26 +195,29 @@ func (l *Loop) rounds(ctx context.Context, tick <-chan struct{}) (err error) {
 				return
 			case <-tick:
 			case <-l.runner.opt.DB.Wake():
+			case <-l.trouble.again():
 			}
 		}
 	})
 }
 
 // drain makes passes until nothing is due, the relay is paused, or something is in the way; then the
-// schedule brings the next try. False means that a pass failed: a loop whose every pass fails has not come
+// schedule brings the next try, or the end of the trouble. False means that a pass failed: a loop whose every pass fails has not come
 // round, however often it tries.
 func (l *Loop) drain(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		tally, err := l.runner.runLocal(ctx)
 		switch {
 		case errors.Is(err, ErrPaused):
+			l.trouble.passed()
 			return true
 		case err != nil:
 			if ctx.Err() == nil {
-				l.log.Warn("pass failed; the schedule brings the next", "error", err)
+				l.trouble.failed(err)
 			}
 			return false
 		case tally.settled() == 0:
+			l.trouble.passed()
 			return true
 		}
 		l.alive()

@@ -243,7 +243,7 @@ func (r *Runner) settle(claim store.Claim, results []result, tally *Tally) error
 
 // waitsForOthers tells a file that can't be written now from a ticket that can't be settled.
 func waitsForOthers(err error) bool {
-	return errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrUnknownOutcome)
+	return errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrUnknownOutcome) || store.IsDiskFault(err)
 }
 
 // settleSome tries for a while if the file can't be written now; then the next pass takes the tickets up
@@ -271,8 +271,9 @@ func (r *Runner) settleSome(claim store.Claim, results []result, tally *Tally) e
 
 // How often and how long a settlement is tried that the file does not take.
 const (
-	settleAgain = 200 * time.Millisecond
-	settleFor   = 2 * time.Second
+	settleAgain   = 200 * time.Millisecond
+	settleSlowest = 5 * time.Second
+	settleFor     = 2 * time.Second
 )
 
 // settlement is one ticket's end of a pass.

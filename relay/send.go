@@ -305,12 +305,12 @@ func (l *lane) write(fn func(*store.Tx) error) error { return l.writeWithin(sett
 // unknown at the next look.
 func (l *lane) writeWithin(d time.Duration, fn func(*store.Tx) error) error {
 	giveUp := time.Now().Add(d)
-	for {
+	for again := settleAgain; ; again = min(2*again, settleSlowest) {
 		err := l.r.opt.DB.Update(context.Background(), fn)
 		if err == nil || !waitsForOthers(err) || time.Now().After(giveUp) {
 			return err
 		}
-		time.Sleep(settleAgain)
+		time.Sleep(again)
 	}
 }
 

@@ -1,0 +1,154 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"comanda/store"
+	"comanda/store/crashdisk"
+)
+
+// sickFile is a file with a real target on a disk that can be made to fail.
+func sickFile(t *testing.T) (*store.DB, *crashdisk.Disk) {
+	t.Helper()
+	disk, err := crashdisk.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), store.Options{Boot: fakeBoot, Readers: 4, VFS: disk.VFS()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db, disk
+}
+
+// failing lets nothing be written or synced, and counts what was tried.
+func failing(tried *atomic.Int64) crashdisk.Fault {
+	return func(op crashdisk.Op) crashdisk.Verdict {
+		switch op.Kind {
+		case crashdisk.Write:
+			tried.Add(1)
+			return crashdisk.Verdict{Code: crashdisk.WriteError}
+		case crashdisk.Sync:
+			tried.Add(1)
+			return crashdisk.Verdict{Code: crashdisk.SyncError}
+		}
+		return crashdisk.Verdict{}
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) lines(part string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.b.String()) {
+		if strings.Contains(line, part) {
+			n++
+		}
+	}
+	return n
+}
+
+// The disk answers with errors for a minute. The relay stays, tries less and less often, says so once for the local
+// effects and once for the target, and goes on by itself within longestTrouble, though its schedule is hourly.
+func TestDiskFailsForAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, disk := sickFile(t)
+		markReal(t, db, "test")
+		g, log := newGateway(), &lockedBuffer{}
+		r := remoteRunner(t, db, remoteOf(g), func(o *Options) {
+			o.Effects["lab"] = effect{"lab", nil}
+			o.Log = slog.New(slog.NewTextHandler(log, nil))
+		})
+		put(t, db, 3)
+		if err := db.Update(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.InsertTicket(store.NewTicket{OrderID: "L", EffectType: "lab", Payload: "{}", Key: store.Key("lab", "L")})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		var tried atomic.Int64
+		disk.Break(failing(&tried))
+		loop, stop := startLoop(t, r)
+		time.Sleep(time.Minute)
+		if sent, _, _ := g.seen(); sent > 0 {
+			t.Errorf("%d letters were sent though no row could be written", sent)
+		}
+		if db.LastCommit() == nil || loop.SinceRound() < 50*time.Second {
+			t.Errorf("LastCommit %v, the loop came round %s ago: nobody can tell that something is wrong", db.LastCommit(), loop.SinceRound())
+		}
+		// Two that try after 1, 2, 4, 8, 10, 10 … s are about 20 tries of a claim.
+		if n := tried.Load(); n < 5 || n > 60 {
+			t.Errorf("%d writes and syncs were tried within a minute, want some and not a storm", n)
+		}
+		if n := log.lines("pass failed"); n < 1 || n > 4 {
+			t.Errorf("%d lines say that passes fail, want one each:\n%s", n, log.b.String())
+		}
+		disk.Break(nil)
+		began := time.Now()
+		for counts(t, db).Done < 4 {
+			if time.Since(began) > 3*longestTrouble {
+				t.Fatalf("not recovered %s after the disk was well: %+v\n%s", time.Since(began), counts(t, db), log.b.String())
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Logf("%d writes and syncs tried within the minute, all done %s after it", tried.Load(), time.Since(began))
+		if n := log.lines("passes succeed again"); n != 2 {
+			t.Errorf("%d lines say that it is over, want 2:\n%s", n, log.b.String())
+		}
+		stop()
+	})
+}
+
+// The disk fails while a letter is on its way. What the target said is written down once the disk is well.
+func TestEvidenceOutlastsASickDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, disk := sickFile(t)
+		markReal(t, db, "test")
+		put(t, db, 1)
+		g := newGateway()
+		remote := remoteOf(g)
+		remote.KeyTTL = 0 // what is not written down would be left to a person
+		var tried atomic.Int64
+		var well sync.WaitGroup
+		g.set(func(_ context.Context, l store.Letter) store.Reply {
+			disk.Break(failing(&tried))
+			well.Go(func() {
+				time.Sleep(time.Minute)
+				disk.Break(nil)
+			})
+			return g.perform(l)
+		})
+		if got, want := runOnce(t, remoteRunner(t, db, remote)), (Tally{Claimed: 1, Done: 1}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		well.Wait()
+		if diff := cmp.Diff([]string{"send done"}, attempts(t, db, 1)); diff != "" {
+			t.Error(diff)
+		}
+		if n := tried.Load(); n < 3 || n > 60 {
+			t.Errorf("%d writes and syncs were tried within a minute", n)
+		}
+	})
+}
