@@ -202,3 +202,82 @@ func fillUp(t *testing.T, path string, leave uint64) {
 		}
 	}
 }
+
+// A server is started on a disk without a byte of room: it gives up its ballast, comes up, finishes what waits and
+// refuses what is new; with room again it takes orders. A first start there says what is wrong, and leaves nothing
+// that a later one stumbles over.
+func TestStartOnAFullDisk(t *testing.T) {
+	dir := smallDisk(t, 40)
+	if dir == "" {
+		return
+	}
+	ctx := t.Context()
+	p := newProof(Config{Exe: builtProgram(t), JSON: true}, entry{name: "test"}, dir)
+	t.Cleanup(func() { p.end(context.Background()) })
+	s := must(p.serve("", "--no-relay"))(t)
+	if err := p.client.credit(ctx, s.url, "CUS-7", "100.00"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		_, body := wideOrder(i)
+		if a := must(sendOrder(ctx, s.url, body))(t); a.code != http.StatusOK {
+			t.Fatal(a)
+		}
+	}
+	if err := p.endAll(ctx, s); err != nil {
+		t.Fatal(err)
+	}
+	filler := filepath.Join(dir, "filler")
+	fillUp(t, filler, 0)
+
+	first := exec.CommandContext(ctx, p.exe, "serve", "--db", filepath.Join(dir, "first.db"), "--addr", "127.0.0.1:0")
+	first.Env = scrubbed()
+	if out, err := first.CombinedOutput(); err == nil || !strings.Contains(string(out), "the disk is full") {
+		t.Errorf("a first start on a full disk: %v: %s", err, out)
+	}
+
+	s = must(p.serve(""))(t)
+	if err := p.untilDrained(ctx); err != nil {
+		t.Fatal(err)
+	}
+	order := orderBody("EVT-L", "ORD-L", "CUS-7", "1.00", line{"A", 1})
+	if a := must(sendOrder(ctx, s.url, order))(t); a.code != http.StatusServiceUnavailable || a.retryAfter == "" {
+		t.Errorf("an order while the ballast is given up: %s", a)
+	}
+	if err := p.lookAway(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		a := must(sendOrder(ctx, s.url, order))(t)
+		if a.code == http.StatusOK {
+			break
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("there is room again and an order is answered %s", a)
+		}
+	}
+	if err := p.untilDrained(ctx); err != nil {
+		t.Fatal(err)
+	}
+	p.invariants(ctx)
+	if err := p.endAll(ctx, s); err != nil {
+		t.Error(err)
+	}
+	p.file = filepath.Join(dir, "first.db")
+	if err := p.lookAway(); err != nil {
+		t.Fatal(err)
+	}
+	s = must(p.serve(""))(t)
+	if a := must(sendOrder(ctx, s.url, order))(t); a.code != http.StatusOK {
+		t.Errorf("where a first start had failed: %s", a)
+	}
+	if err := p.endAll(ctx, s); err != nil {
+		t.Error(err)
+	}
+	if !p.ok() {
+		t.Errorf("not as it should be: %s", failed(Result{Steps: p.steps}))
+	}
+}
