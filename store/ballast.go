@@ -78,8 +78,10 @@ func (db *DB) Accept(ctx context.Context, fn func(*Tx) error) error {
 func (db *DB) keepBallast() {
 	db.ballast.path = ballastPath(db.path)
 	db.ballast.size = ballastFor(db.path)
-	if err := db.Room(); err != nil && !isFull(err) {
-		db.ballast.size = 0
+	if db.ballast.givenUp() {
+		if err := db.ballast.fill(); err != nil && !isFull(err) {
+			db.ballast.size = 0
+		}
 	}
 }
 

@@ -1,0 +1,119 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"comanda/store/crashdisk"
+)
+
+// Only who asks for a ballast makes one: it holds room, for its owner alone, and a look at the file leaves it alone.
+func TestBallastIsMade(t *testing.T) {
+	path := newPath(t)
+	open(t, path, Options{})
+	open(t, path, Options{MustExist: true})
+	if exists(ballastPath(path)) {
+		t.Error("made by somebody who did not ask for it")
+	}
+	db := open(t, path, Options{Ballast: true})
+	st, err := os.Stat(ballastPath(path))
+	if err != nil || st.Mode().Perm() != 0o600 || st.Size() != ballastBytes || allocated(st) < ballastBytes {
+		t.Errorf("the ballast: %v, %v", st, err)
+	}
+	if err := db.Accept(t.Context(), credit("a")); err != nil {
+		t.Error(err)
+	}
+	if c := db.lookAtBallast(); c.Level != LevelOK {
+		t.Errorf("doctor: %+v", c)
+	}
+}
+
+// A write that meets a full disk gives the ballast up and is tried once more. Every process on the file sees that,
+// and refuses what is new until one of them has filled it again; what is not new goes on.
+func TestBallastIsGivenUp(t *testing.T) {
+	disk := newDisk(t)
+	path := newPath(t)
+	db := open(t, path, Options{Ballast: true, VFS: disk.VFS()})
+	other := open(t, path, Options{Ballast: true})
+	wrong := ailment{kind: crashdisk.Write, verdict: crashdisk.Verdict{Code: crashdisk.Full}, nth: 1}
+	size := db.ballast.size
+	for _, d := range []*DB{db, other} {
+		d.ballast.size = 1 << 60 // more than there is room for: it is not filled again
+	}
+	if err := os.Truncate(ballastPath(path), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []*DB{db, other} {
+		if err := d.Accept(t.Context(), credit("new")); !errors.Is(err, ErrFull) {
+			t.Errorf("something new while the disk is short of room: %v, want ErrFull", err)
+		}
+		update(t, d, credit("old"))
+		if err := d.LastCommit(); err != nil {
+			t.Errorf("LastCommit: %v: the commits are good", err)
+		}
+	}
+	for _, d := range []*DB{db, other} {
+		d.ballast.size = size
+	}
+	if err := other.Accept(t.Context(), credit("new")); err != nil && !errors.Is(err, ErrFull) {
+		t.Error(err) // it may have looked a moment ago
+	}
+	waitFor(t, "the ballast to be filled", func() bool { return other.Room() == nil })
+	if err := db.Accept(t.Context(), credit("new")); err != nil {
+		t.Errorf("filled again by another process: %v", err)
+	}
+
+	fault, struck := wrong.fault() // COMMIT is what writes: its outcome is unknown, the next one has room
+	disk.Break(fault)
+	err := db.Update(t.Context(), credit("full"))
+	if !*struck || err != nil && !errors.Is(err, ErrUnknownOutcome) {
+		t.Errorf("a write on a full disk: %v", err)
+	}
+	if ballastHeld(ballastPath(path)) != 0 {
+		t.Error("the ballast is still there")
+	}
+	update(t, db, credit("full"))
+	if c := db.lookAtBallast(); c.Level != LevelWrong {
+		t.Errorf("doctor: %+v", c)
+	}
+}
+
+// What is no file of ours is neither filled nor emptied, and the file is used without a ballast.
+func TestWhatIsNoBallast(t *testing.T) {
+	for name, put := range map[string]func(t *testing.T, at, elsewhere string) error{
+		"a directory":     func(_ *testing.T, at, _ string) error { return os.Mkdir(at, 0o700) },
+		"a symbolic link": func(_ *testing.T, at, elsewhere string) error { return os.Symlink(elsewhere, at) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path, elsewhere := newPath(t), filepath.Join(t.TempDir(), "elsewhere")
+			if err := errors.Join(os.WriteFile(elsewhere, []byte("mine"), 0o600), put(t, ballastPath(path), elsewhere)); err != nil {
+				t.Fatal(err)
+			}
+			db := open(t, path, Options{Ballast: true})
+			if err := db.Accept(t.Context(), credit("a")); err != nil {
+				t.Error(err)
+			}
+			db.makeRoom(ErrFull)
+			if b, err := os.ReadFile(elsewhere); err != nil || string(b) != "mine" {
+				t.Errorf("%q, %v", b, err)
+			}
+		})
+	}
+}
+
+func TestJudgeBallast(t *testing.T) {
+	for _, c := range []struct {
+		held, want int64
+		there      bool
+		level      Level
+	}{
+		{8 << 20, 8 << 20, true, LevelOK}, {0, 8 << 20, false, LevelOK}, {0, 8 << 20, true, LevelWrong},
+		{4 << 20, 8 << 20, true, LevelWrong}, {0, 0, false, LevelWarning}, {9 << 20, 8 << 20, true, LevelOK},
+	} {
+		if got := judgeBallast(c.held, c.want, c.there); got.Level != c.level {
+			t.Errorf("%d of %d, there %t: %s, want %s", c.held, c.want, c.there, got.Level, c.level)
+		}
+	}
+}
