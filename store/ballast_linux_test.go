@@ -103,6 +103,20 @@ func TestWhatIsNoBallast(t *testing.T) {
 	}
 }
 
+// What a relay notes about the tickets in its hands has room from the start.
+func TestNotesHaveRoomFromTheStart(t *testing.T) {
+	h, err := openNew(t).NewHolder(t.Context(), 300)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(h.path); err != nil || allocated(st) < 300*slotWidth {
+		t.Errorf("a new lock file: %v, %v", st, err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestJudgeBallast(t *testing.T) {
 	for _, c := range []struct {
 		held, want int64
