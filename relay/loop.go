@@ -187,8 +187,12 @@ func (l *Loop) rounds(ctx context.Context, tick <-chan struct{}) (err error) {
 	return guarded(func() {
 		for {
 			l.pokeLanes()
-			if l.drain(ctx) {
+			switch err := l.drain(ctx); {
+			case err == nil:
+				l.trouble.passed()
 				l.alive()
+			case ctx.Err() == nil:
+				l.trouble.failed(err)
 			}
 			select {
 			case <-ctx.Done():
@@ -202,25 +206,20 @@ func (l *Loop) rounds(ctx context.Context, tick <-chan struct{}) (err error) {
 }
 
 // drain makes passes until nothing is due, the relay is paused, or something is in the way; then the
-// schedule brings the next try, or the end of the trouble. False means that a pass failed: a loop whose every pass fails has not come
-// round, however often it tries.
-func (l *Loop) drain(ctx context.Context) bool {
+// schedule brings the next try, or the end of the trouble. It returns the error of a pass that failed: a loop
+// whose every pass fails has not come round, however often it tries.
+func (l *Loop) drain(ctx context.Context) error {
 	for ctx.Err() == nil {
 		tally, err := l.runner.runLocal(ctx)
 		switch {
 		case errors.Is(err, ErrPaused):
-			l.trouble.passed()
-			return true
+			return nil
 		case err != nil:
-			if ctx.Err() == nil {
-				l.trouble.failed(err)
-			}
-			return false
+			return err
 		case tally.settled() == 0:
-			l.trouble.passed()
-			return true
+			return nil
 		}
 		l.alive()
 	}
-	return true
+	return nil
 }

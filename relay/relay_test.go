@@ -359,7 +359,9 @@ func TestUselessClaimEndsTheRound(t *testing.T) {
 			t.Fatal("nothing was claimed")
 		}
 	}
-	l.drain(t.Context())
+	if err := l.drain(t.Context()); err != nil {
+		t.Error(err)
+	}
 	stop()
 	if got := ticket(t, db, 1); got.Attempts > 3 {
 		t.Errorf("claimed %d times in two rounds", got.Attempts)
