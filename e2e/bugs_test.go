@@ -26,6 +26,8 @@ var bugs = []bug{
 	{"what a killed process left is trusted to be on the disk", "store/open.go", "if !db.opt.MustExist && !db.opt.trusting {", "if false {", "./store TestFailedSyncThenKillThenPowerLoss"},
 	{"a file that was taken away is written to", "store/place.go", "if was != nil && !isAt(names[i], was) {", "if was != nil && len(names) == 0 {", "./store TestMovedFileTakesNothing"},
 	{"a schema that another program changed is not noticed", "store/migrate.go", "if version != db.version {", "if version < 0 {", "./store TestNewerSchemaUnderAnOpenFile"},
+	{"an error of COMMIT is answered 200", "store/commit.go", "if _, err := tx.exec(sqlCommit); err != nil {", "if _, err := tx.exec(sqlCommit); err != nil && tx == nil {", "./handlers TestCommitThatErrsIsFoundOut"},
+	{"evidence is given up at an I/O error", "relay/runner.go", " || store.IsDiskFault(err)\n", "\n", "./relay TestEvidenceOutlastsASickDisk"},
 	{"a full disk keeps its ballast", "store/ballast.go", "gave := had && emptyBallast(db.ballast.path) == nil", "gave := had && db == nil", "./e2e TestDiskFull"},
 	{"duplicates are looked up before the transaction only", "handlers/director.go", "f, err := in.lookUp(tx)\n\t\tswitch", "f, err := findings{}, error(nil)\n\t\tswitch", "./handlers TestParallelCopies"},
 	{"a panic ends the relay", "relay/loop.go", "if p := recover(); p != nil {\n\t\t\terr =", "if p := error(nil); p != nil {\n\t\t\terr =", "./relay TestLoopOutlivesAPanic"},

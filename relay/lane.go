@@ -17,18 +17,18 @@ import (
 // never hides what another could take. Tickets are claimed for free workers only, so none queues while
 // its lease runs.
 type lane struct {
-	remote  Remote
-	r       *Runner
-	log     *slog.Logger
-	reach   *reach
-	pace    *rate.Limiter
-	slots   chan struct{} // one in it for each worker that is free
-	poke    chan struct{} // something may have become due
-	halted  atomic.Value  // why nothing may be sent, as the last look found
-	began   time.Time
-	round   atomic.Int64 // time since began of the last pass that ended well
-	trouble trouble
-	soon    atomic.Int64 // how long until something becomes due, as the last look found; 0 unknown
+	remote   Remote
+	r        *Runner
+	log      *slog.Logger
+	reach    *reach
+	pace     *rate.Limiter
+	slots    chan struct{} // one in it for each worker that is free
+	poke     chan struct{} // something may have become due
+	halted   atomic.Value  // why nothing may be sent, as the last look found
+	began    time.Time
+	round    atomic.Int64 // time since began of the last pass that ended well
+	setbacks setbacks
+	soon     atomic.Int64 // how long until something becomes due, as the last look found; 0 unknown
 }
 
 func newLane(r *Runner, remote Remote) *lane {
@@ -41,7 +41,7 @@ func newLane(r *Runner, remote Remote) *lane {
 		poke:  make(chan struct{}, 1),
 		began: time.Now(),
 	}
-	l.trouble.log = l.log
+	l.setbacks.log = l.log
 	if remote.Rate > 0 {
 		l.pace.SetLimit(rate.Limit(remote.Rate))
 	}
@@ -65,9 +65,9 @@ func (l *lane) run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil && !errors.Is(err, ErrPaused):
-			l.trouble.failed(err)
+			l.setbacks.failed(err)
 		default:
-			l.trouble.passed()
+			l.setbacks.passed()
 		}
 		if err == nil {
 			l.alive()
@@ -106,7 +106,7 @@ func (l *lane) limit() time.Duration {
 // nextLook is how long to wait for the next look: until a wait or the time between two probes is over, and not
 // longer than lookEvery.
 func (l *lane) nextLook() time.Duration {
-	if wait := l.trouble.wait(); wait > 0 {
+	if wait := l.setbacks.wait(); wait > 0 {
 		return wait
 	}
 	in := time.Duration(l.soon.Load())

@@ -24,7 +24,7 @@ type Loop struct {
 	round    atomic.Int64 // time since began of the last sign of life
 	period   time.Duration
 	falls    falls
-	trouble  trouble
+	setbacks setbacks
 }
 
 // ParseSchedule reads a cron expression or descriptor ("@every 10s"). The parser panics on some
@@ -51,7 +51,7 @@ func ParseSchedule(spec string) (s cron.Schedule, err error) {
 
 // NewLoop returns a Loop. It starts nothing.
 func NewLoop(r *Runner, schedule cron.Schedule) *Loop {
-	return &Loop{runner: r, schedule: schedule, log: r.opt.Log, began: time.Now(), period: period(schedule), trouble: trouble{log: r.opt.Log}}
+	return &Loop{runner: r, schedule: schedule, log: r.opt.Log, began: time.Now(), period: period(schedule), setbacks: setbacks{log: r.opt.Log}}
 }
 
 // period is the longest time between two of the coming ticks of a schedule.
@@ -189,24 +189,24 @@ func (l *Loop) rounds(ctx context.Context, tick <-chan struct{}) (err error) {
 			l.pokeLanes()
 			switch err := l.drain(ctx); {
 			case err == nil:
-				l.trouble.passed()
+				l.setbacks.passed()
 				l.alive()
 			case ctx.Err() == nil:
-				l.trouble.failed(err)
+				l.setbacks.failed(err)
 			}
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick:
 			case <-l.runner.opt.DB.Wake():
-			case <-l.trouble.again():
+			case <-l.setbacks.again():
 			}
 		}
 	})
 }
 
 // drain makes passes until nothing is due, the relay is paused, or something is in the way; then the
-// schedule brings the next try, or the end of the trouble. It returns the error of a pass that failed: a loop
+// schedule brings the next try, or the end of the setbacks. It returns the error of a pass that failed: a loop
 // whose every pass fails has not come round, however often it tries.
 func (l *Loop) drain(ctx context.Context) error {
 	for ctx.Err() == nil {

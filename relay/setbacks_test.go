@@ -72,7 +72,7 @@ func (l *lockedBuffer) lines(part string) (n int) {
 }
 
 // The disk answers with errors for a minute. The relay stays, tries less and less often, says so once for the local
-// effects and once for the target, and goes on by itself within longestTrouble, though its schedule is hourly.
+// effects and once for the target, and goes on by itself within longestSetback, though its schedule is hourly.
 func TestDiskFailsForAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, disk := sickFile(t)
@@ -109,7 +109,7 @@ func TestDiskFailsForAMinute(t *testing.T) {
 		disk.Break(nil)
 		began := time.Now()
 		for counts(t, db).Done < 4 {
-			if time.Since(began) > 3*longestTrouble {
+			if time.Since(began) > 3*longestSetback {
 				t.Fatalf("not recovered %s after the disk was well: %+v\n%s", time.Since(began), counts(t, db), log.b.String())
 			}
 			time.Sleep(100 * time.Millisecond)
