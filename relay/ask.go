@@ -43,7 +43,7 @@ func (l *lane) control(ctx context.Context, j *job, past store.Past, f store.Fin
 	if past.ControlKey == "" {
 		return unclear("the lookup says that it never happened, and there is no finished one to test the lookup with")
 	}
-	if ctx.Err() != nil || time.Until(j.claim.Until) < l.remote.Timeout {
+	if ctx.Err() != nil || j.claim.Left() < l.remote.Timeout {
 		return store.Finding{Knowledge: store.CouldNotAsk, Detail: "no time was left to test the lookup"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.remote.Timeout)

@@ -35,7 +35,7 @@ func (r *Runner) carryAll(ctx context.Context, claim store.Claim) []result {
 	for i, t := range claim.Tickets {
 		results[i].ticket = t
 	}
-	effects, cancel := graceful(ctx, claim.Until)
+	effects, cancel := r.graceful(ctx, claim)
 	defer cancel()
 	next := make(chan int)
 	var workers sync.WaitGroup
@@ -47,7 +47,7 @@ func (r *Runner) carryAll(ctx context.Context, claim store.Claim) []result {
 		})
 	}
 	for i := range results {
-		if ctx.Err() != nil || !time.Now().Before(claim.Until) {
+		if ctx.Err() != nil || claim.Left() <= 0 {
 			break // stopped, or too late: the rest is given back
 		}
 		next <- i
@@ -58,8 +58,8 @@ func (r *Runner) carryAll(ctx context.Context, claim store.Claim) []result {
 }
 
 // graceful returns a context that ends with the lease, or some time after ctx.
-func graceful(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
-	leased, over := context.WithDeadline(context.WithoutCancel(ctx), until)
+func (r *Runner) graceful(ctx context.Context, claim store.Claim) (context.Context, context.CancelFunc) {
+	leased, over := within(context.WithoutCancel(ctx), claim.Left(), r.opt.DB.Boot)
 	effects, cancel := context.WithCancelCause(leased)
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(stopGrace, func() { cancel(errStopped) }) })
 	return effects, func() { stop(); cancel(nil); over() }

@@ -122,7 +122,13 @@ func fakeBoot() (string, int64) { return "this boot", time.Now().UnixMilli() }
 // openRemote opens a file in which the targets are real.
 func openRemote(t *testing.T, targets ...string) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), store.Options{Boot: fakeBoot, Readers: 4, Synchronous: "OFF"})
+	return openRemoteBy(t, fakeBoot, targets...)
+}
+
+// openRemoteBy is openRemote with another clock since boot.
+func openRemoteBy(t *testing.T, boot store.BootClock, targets ...string) *store.DB {
+	t.Helper()
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), store.Options{Boot: boot, Readers: 4, Synchronous: "OFF"})
 	if err != nil {
 		t.Fatal(err)
 	}

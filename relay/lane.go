@@ -169,7 +169,7 @@ func (l *lane) pass(ctx context.Context, limit int, sum *tallies, under *sync.Wa
 
 // set puts each ticket of a claim into the hands of a worker.
 func (l *lane) set(ctx context.Context, claim store.Claim, sum *tallies, under *sync.WaitGroup) {
-	sends, cancel := graceful(ctx, claim.Until)
+	sends, cancel := l.r.graceful(ctx, claim)
 	var left sync.WaitGroup
 	for _, t := range claim.Tickets {
 		left.Add(1)

@@ -262,7 +262,7 @@ func (r *Runner) settleSome(claim store.Claim, results []result, tally *Tally) e
 			r.report(settled, tally)
 			return nil
 		}
-		if !waitsForOthers(err) || time.Now().After(giveUp) || !time.Now().Before(claim.Until) {
+		if !waitsForOthers(err) || time.Now().After(giveUp) || claim.Left() <= 0 {
 			return err
 		}
 		time.Sleep(settleAgain)

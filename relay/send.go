@@ -56,7 +56,7 @@ func (l *lane) advance(ctx context.Context, j *job) (end, error) {
 		case stepPark:
 			return l.park(*j, "", next.why), nil
 		}
-		if ctx.Err() != nil || time.Until(j.claim.Until) < l.remote.Timeout {
+		if ctx.Err() != nil || j.claim.Left() < l.remote.Timeout {
 			return l.release(j)
 		}
 		if next.do == stepSend {
@@ -112,7 +112,7 @@ func (l *lane) begin(j *job, kind string) (store.Begun, error) {
 
 // send sends the letter once. The deadline counts from before the row.
 func (l *lane) send(ctx context.Context, j *job, past store.Past) (end, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.remote.Timeout)
+	ctx, cancel := within(ctx, l.remote.Timeout, l.r.opt.DB.Boot)
 	defer cancel()
 	begun, err := l.begin(j, "send")
 	if errors.Is(err, errNothingSent) {

@@ -57,14 +57,27 @@ type Claim struct {
 	Probe   bool     // one ticket was claimed to try a target that an answer has paused
 	// Elsewhere are the targets of due tickets that were left alone because they are real in this file.
 	Elsewhere []string
-	Until     time.Time
+	Until     time.Time // on Go's clock, which stands still while the machine sleeps; Left says more
+
+	made reading
+	boot BootClock
+}
+
+// Left is how much of the lease is left, by Go's clock and by the time since boot, whichever is further.
+func (c Claim) Left() time.Duration {
+	left := time.Until(c.Until)
+	if c.boot == nil {
+		return left
+	}
+	_, ms := c.boot()
+	return left - reading{time.Now(), ms}.asleep(c.made)
 }
 
 // Claim frees void leases and claims due tickets, oldest first, in one write transaction:
 // 'processing' is on disk before Claim returns, and so before anything happens. The lease counts
 // from before the claim, so the holder gives up before anybody else may take over.
 func (db *DB) Claim(ctx context.Context, r ClaimRequest) (Claim, error) {
-	until := time.Now().Add(r.Lease)
+	made := db.readClocks()
 	if r.Token == "" {
 		r.Token = NewToken()
 	}
@@ -76,7 +89,7 @@ func (db *DB) Claim(ctx context.Context, r ClaimRequest) (Claim, error) {
 	if err != nil {
 		return Claim{}, fmt.Errorf("claim tickets: %w", err)
 	}
-	c.Until = until
+	c.Until, c.made, c.boot = made.at.Add(r.Lease), made, db.opt.Boot
 	return c, nil
 }
 

@@ -160,17 +160,55 @@ type VoidLease struct {
 
 // Watch tells which leases are void. No wall clock takes part: a holder's death is told by its lock,
 // and lateness by this process having itself seen the same token for the lease's whole length.
+//
+// Go's own clock stands still while the machine sleeps, the time since boot does not. Once the machine is awake
+// again its holders have handover to hear that their time is up; then its sleep counts too.
 type Watch struct {
 	db    *DB
 	mine  string // the holder that this process is
 	mu    sync.Mutex
-	inUse map[string]bool      // tokens of claims that this process has in hand
-	seen  map[string]time.Time // token → when this process first saw it, on the monotonic clock
+	inUse map[string]bool    // tokens of claims that this process has in hand
+	seen  map[string]reading // token → when this process first saw it
+
+	last reading   // of the clocks
+	woke time.Time // when this process first looked after the machine had slept
+}
+
+// reading is what the two clocks that nobody sets show at one moment.
+type reading struct {
+	at   time.Time // Go's
+	upMS int64     // since boot
+}
+
+func (db *DB) readClocks() reading {
+	_, ms := db.opt.Boot()
+	return reading{time.Now(), ms}
+}
+
+// asleep is how long the machine has slept between two readings; less than a second is how clocks differ.
+func (r reading) asleep(since reading) time.Duration {
+	slept := time.Duration(r.upMS-since.upMS)*time.Millisecond - r.at.Sub(since.at)
+	if slept < time.Second {
+		return 0
+	}
+	return slept
+}
+
+// handover is how long after its sleep a machine's relays have to let go of what is over.
+const handover = 2 * time.Second
+
+// age is how long ago a token was first seen. The machine's sleep counts once its relays have had time to hear of it.
+func (w *Watch) age(first, now reading) time.Duration {
+	age := now.at.Sub(first.at)
+	if now.at.Sub(w.woke) >= handover {
+		age += now.asleep(first)
+	}
+	return age
 }
 
 // NewWatch begins to watch the file's leases for the process that is holder.
 func (db *DB) NewWatch(holder string) *Watch {
-	return &Watch{db: db, mine: holder, inUse: map[string]bool{}, seen: map[string]time.Time{}}
+	return &Watch{db: db, mine: holder, inUse: map[string]bool{}, seen: map[string]reading{}, last: db.readClocks()}
 }
 
 // Take notes that this process has, or is about to have, a claim in hand; Drop that it has not any more.
@@ -213,10 +251,14 @@ func (w *Watch) Void(ctx context.Context) ([]VoidLease, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := time.Now()
+	now := w.db.readClocks()
+	if now.asleep(w.last) > 0 {
+		w.woke = now.at
+	}
+	w.last = now
 	dead := map[string]*flock.Flock{}
 	alive := map[string]bool{}
-	current := make(map[string]time.Time, len(leases))
+	current := make(map[string]reading, len(leases))
 	var void []VoidLease
 	for _, l := range leases {
 		first, ok := w.seen[l.token]
@@ -231,7 +273,7 @@ func (w *Watch) Void(ctx context.Context) ([]VoidLease, error) {
 		switch lock := w.db.takeIfDead(l.holder, dead, alive); {
 		case lock != nil || dead[l.holder] != nil || !alive[l.holder]:
 			void = append(void, VoidLease{Token: l.token, Holder: l.holder, Dead: true, Begun: begunIn(w.db.lockPath(l.holder)), lock: lock})
-		case now.Sub(first) >= time.Duration(l.ms)*time.Millisecond:
+		case w.age(first, now) >= time.Duration(l.ms)*time.Millisecond:
 			void = append(void, VoidLease{Token: l.token, Holder: l.holder})
 		}
 	}
