@@ -110,6 +110,9 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 	if a.db, err = store.Open(ctx, c.DB, p.disk); err != nil {
 		return nil, err
 	}
+	if err := a.lookAtClock(ctx); err != nil {
+		return nil, errors.Join(err, a.db.Close())
+	}
 	if err := markTargets(ctx, a.db, c.Remote.Targets); err != nil {
 		return nil, errors.Join(err, a.db.Close())
 	}
@@ -128,6 +131,19 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 	a.loop = relay.NewLoop(a.runner, schedule)
 	a.dog = &relay.Watchdog{DB: a.db, Loop: a.loop, Log: a.log}
 	return a, nil
+}
+
+// lookAtClock says whether the times of what follows can be right. Nothing waits for that.
+func (a *appliance) lookAtClock(ctx context.Context) error {
+	var behind time.Duration
+	err := a.db.View(ctx, func(tx *store.Tx) (err error) {
+		behind, err = tx.ClockBehind()
+		return err
+	})
+	if behind > 0 {
+		a.log.Warn("the clock stands before the last row of the file: times are not to be trusted until it is set; no ticket waits for that", "behind", behind.Round(time.Second).String())
+	}
+	return err
 }
 
 // markTargets makes sure that what this file once sent out for real goes out for real, or not at all.

@@ -214,3 +214,32 @@ func TestFileHeldByAnother(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A clock that stands before the file's last row is said once at the start, and holds nothing up.
+func TestClockBehindTheFileIsSaid(t *testing.T) {
+	t.Parallel()
+	p := onFile(t, builtProgram(t))
+	if err := p.endAll(t.Context(), must(p.serve("", "--no-relay"))(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.byHand(t.Context(), fmt.Sprintf(`INSERT INTO outbox (aggregate_id, effect_type, payload, idempotency_key, created_at)
+VALUES ('ORD-1', 'issue_refund', '{"amount":2154.00,"currency":"MXN"}', 'refund:ORD-1', %d)`, time.Now().Add(56*365*24*time.Hour).UnixMilli()), 1); err != nil {
+		t.Fatal(err)
+	}
+	s := must(p.serve(""))(t)
+	if a := must(p.client.order(t.Context(), s.url, orderBody("EVT-2", "ORD-2", "CUS-7", "5", line{"A", 1})))(t); a.code != http.StatusOK {
+		t.Errorf("%s", a)
+	}
+	if err := p.untilDrained(t.Context()); err != nil {
+		t.Error(err)
+	}
+	s.mu.Lock()
+	log := strings.Join(s.tail, "\n")
+	s.mu.Unlock()
+	if strings.Count(log, "the clock stands before the last row of the file") != 1 || !strings.Contains(log, `"behind":"490`) {
+		t.Errorf("%s", log)
+	}
+	if doctor, _, code := run(t, nil, builtProgram(t), "doctor", "--db", p.file); code != 0 || !strings.Contains(doctor, "the clock stands 490") {
+		t.Errorf("doctor exits %d: %s", code, doctor)
+	}
+}

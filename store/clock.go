@@ -78,3 +78,20 @@ func stepText(ms int64) string {
 	}
 	return fmt.Sprintf("%s by %s", way, d.Round(time.Second))
 }
+
+// The times of what was put in last, by id and not by time: a few steps at the ends of the tables.
+const sqlLastTime = `SELECT max(coalesce((SELECT decided_at FROM orders ORDER BY rowid DESC LIMIT 1), 0), coalesce((SELECT created_at FROM outbox ORDER BY id DESC LIMIT 1), 0),
+	coalesce((SELECT begun_at FROM attempts ORDER BY id DESC LIMIT 1), 0), coalesce((SELECT at FROM operator_log ORDER BY id DESC LIMIT 1), 0))`
+
+// ClockBehind is how far the wall clock stands before what was put into the file last; 0 when it does not.
+func (tx *Tx) ClockBehind() (time.Duration, error) {
+	var last int64
+	if _, err := tx.find(sqlLastTime, nil, &last); err != nil {
+		return 0, err
+	}
+	behind := time.Duration(min(last-tx.now, int64(1<<63-1)/1_000_000)) * time.Millisecond
+	if behind <= clockSlack {
+		return 0, nil
+	}
+	return behind, nil
+}
