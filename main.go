@@ -92,6 +92,7 @@ type appliance struct {
 	holder *store.Holder
 	runner *relay.Runner
 	loop   *relay.Loop // nil with --no-relay
+	boot   *relay.BootReport
 	dog    *relay.Watchdog
 	crash  func(string)
 	log    *slog.Logger
@@ -129,7 +130,12 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 		Compensate: c.Remote.Compensate, Crash: a.crash, Log: a.log,
 	})
 	a.loop = relay.NewLoop(a.runner, schedule)
-	a.dog = &relay.Watchdog{DB: a.db, Loop: a.loop, Log: a.log}
+	stop, err := a.db.Arrive(ctx, a.holder)
+	if err != nil {
+		a.log.Warn("it is not known whether the last stop was clean; the next start looks again", "error", err)
+	}
+	a.boot = &relay.BootReport{DB: a.db, Stop: stop, Log: a.log}
+	a.dog = &relay.Watchdog{DB: a.db, Loop: a.loop, Log: a.log, Also: a.boot.Troubles}
 	return a, nil
 }
 
@@ -201,6 +207,11 @@ func (a *appliance) close() error {
 	a.log.Info("stopped", "commits", a.db.Commits())
 	var err error
 	if a.runner.Stop(time.Second) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := a.db.Depart(ctx, a.holder); err != nil {
+			a.log.Warn("that this stop was clean could not be written down; the next start looks through the file", "error", err)
+		}
 		err = a.holder.Close()
 	}
 	return errors.Join(err, a.db.Close())
@@ -372,6 +383,7 @@ func (a *appliance) startCare(ctx context.Context, service *cli.Service) (ended 
 	var all sync.WaitGroup
 	all.Go(func() { care.Run(ctx) })
 	all.Go(func() { a.dog.Run(ctx) })
+	all.Go(func() { a.boot.Run(ctx) })
 	return all.Wait
 }
 

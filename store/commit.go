@@ -147,6 +147,9 @@ func (db *DB) commitGroup(group []*member) {
 	err := db.commit(tx)
 	db.makeRoom(err) // for the next ones: this one's outcome is unknown
 	db.health.commit(err, tx.wrote)
+	if err == nil && tx.used {
+		db.testify(tx.next)
+	}
 	if err == nil && tx.wake {
 		db.signal()
 	}

@@ -29,6 +29,9 @@ type Holder struct {
 	lock *flock.Flock
 	file *os.File
 
+	slots     int              // one a worker
+	witnesses map[string]int64 // what the lock files testified when this one was made, by holder
+
 	mu   sync.Mutex
 	free []int // slots
 }
@@ -43,6 +46,7 @@ func (db *DB) lockPath(holder string) string { return db.path + ".relay-" + hold
 // NewHolder makes a lock file and takes its lock, and clears away lock files that dead relays left
 // behind without a lease. workers is how many tickets are carried out at the same time at most.
 func (db *DB) NewHolder(ctx context.Context, workers int) (*Holder, error) {
+	witnesses := db.witnesses()
 	if err := db.sweepLocks(ctx); err != nil {
 		return nil, err
 	}
@@ -50,6 +54,7 @@ func (db *DB) NewHolder(ctx context.Context, workers int) (*Holder, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.slots, h.witnesses = workers, witnesses
 	if h.file, err = os.OpenFile(h.path, os.O_RDWR, 0); err == nil {
 		_, err = h.file.Write(make([]byte, workers*slotWidth)) // a note that is taken later needs no room
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver named driverName
@@ -91,6 +92,7 @@ type DB struct {
 	wake    chan struct{}
 	health  health
 	stage   stage
+	witness atomic.Pointer[Holder] // whose lock file says what was answered for
 	place   place
 	version int // of the schema, as long as this program may use the file
 	ballast ballast

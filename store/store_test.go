@@ -21,7 +21,7 @@ const childEnv = "COMANDA_STORE_TEST_CHILD"
 
 // children are the parts. They read their arguments from the command line and what the test says from in.
 var children = map[string]func(args []string, in *bufio.Scanner, out io.Writer) error{
-	"open": childOpen, "hold": childHold, "drain": childDrain, "modes": childModes, "put": childPut, "count": childCount, "fuse": childFUSE,
+	"open": childOpen, "hold": childHold, "drain": childDrain, "arrive": childArrive, "modes": childModes, "put": childPut, "count": childCount, "fuse": childFUSE,
 }
 
 func TestMain(m *testing.M) {

@@ -1,0 +1,268 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// childArrive notes that it works on the file, claims what is there and says "here CLAIMED". At each line that it
+// reads it commits something and says "answered".
+func childArrive(args []string, in *bufio.Scanner, out io.Writer) error {
+	ctx := context.Background()
+	db, err := Open(ctx, args[0], Options{Readers: 1})
+	if err != nil {
+		return err
+	}
+	h, err := db.NewHolder(ctx, 2)
+	if err != nil {
+		return err
+	}
+	if _, err := db.Arrive(ctx, h); err != nil {
+		return err
+	}
+	c, err := db.Claim(ctx, ClaimRequest{Limit: 10, Lease: time.Minute, Holder: h.ID})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "here", len(c.Tickets))
+	for in.Scan() {
+		if err := db.Update(ctx, (*Tx).Touch); err != nil {
+			return err
+		}
+		fmt.Fprintln(out, "answered")
+	}
+	return nil
+}
+
+func arrive(t *testing.T, db *DB) (*Holder, UncleanStop) {
+	t.Helper()
+	h, err := db.NewHolder(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	stop, err := db.Arrive(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, stop
+}
+
+func verify(t *testing.T, db *DB, witnessed int64) Verified {
+	t.Helper()
+	v, err := db.Verify(t.Context(), witnessed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// check is what Doctor says under a name.
+func check(t *testing.T, db *DB, name string) Check {
+	t.Helper()
+	checks, err := db.Doctor(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range checks {
+		if c.Name == name {
+			return c
+		}
+	}
+	t.Fatalf("no check is named %q", name)
+	return Check{}
+}
+
+func TestCleanStopLeavesNothingToFindOut(t *testing.T) {
+	db := openNew(t)
+	for range 3 {
+		h, stop := arrive(t, db)
+		if stop.ID != 0 {
+			t.Fatalf("found %+v", stop)
+		}
+		if err := errors.Join(db.Depart(t.Context(), h), h.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantNumber(t, db, 0, `SELECT count(*) FROM processes`)
+	if c := check(t, db, "last unclean stop"); c.Level != LevelOK {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A process that is killed is found by the next start, and by one alone: what it had claimed, and up to where it
+// had answered. A living one is not taken for dead.
+func TestKilledProcessIsFoundOnce(t *testing.T) {
+	path := newPath(t)
+	db := open(t, path, Options{})
+	put(t, db, TicketIssueRefund, 2)
+	c := spawn(t, "arrive", path)
+	if here := c.hear(); here[1] != "2" {
+		t.Fatalf("the child claimed %s tickets", here[1])
+	}
+	if _, stop := arrive(t, db); stop.ID != 0 {
+		t.Errorf("beside a living process: %+v", stop)
+	}
+	c.say("commit")
+	c.hear()
+	reached := number(t, db, `SELECT value FROM sequence`)
+	c.kill()
+	if got := check(t, db, "processes that ended without a word"); got.Level != LevelWarning || got.Answer != "1" {
+		t.Errorf("doctor: %+v", got)
+	}
+	h, stop := arrive(t, db)
+	if stop.ID == 0 || len(stop.InFlight) != 2 || stop.Witnessed != reached {
+		t.Fatalf("found %+v, want 2 in flight and all up to %d", stop, reached)
+	}
+	if v := verify(t, db, stop.Witnessed); v != (Verified{}) {
+		t.Errorf("a kill lost something: %+v", v)
+	}
+	if _, again := arrive(t, db); again.ID != 0 {
+		t.Errorf("a second one was told too: %+v", again)
+	}
+	if err := h.Close(); err != nil { // the one that was told stops before it has found out
+		t.Fatal(err)
+	}
+	_, stop = arrive(t, db)
+	if stop.ID == 0 || len(stop.InFlight) != 2 || stop.Witnessed != reached {
+		t.Errorf("what was not found out is not left to the next start: %+v", stop)
+	}
+	if c := check(t, db, "last unclean stop"); c.Level != LevelWarning {
+		t.Errorf("doctor: %+v", c)
+	}
+	update(t, db, func(tx *Tx) error { return tx.StopChecked(stop.ID, "restarted", "") })
+	if c := check(t, db, "last unclean stop"); c.Level != LevelOK || c.Answer != "restarted" {
+		t.Errorf("doctor: %+v", c)
+	}
+}
+
+// What a killed process had answered for and the file does not hold is seen: here the file of a moment before was
+// put in its place, as a disk does that forgets what it said was safe.
+func TestForgottenCommitsAreSeen(t *testing.T) {
+	path := newPath(t)
+	if err := open(t, path, Options{}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	c := spawn(t, "arrive", path)
+	c.hear()
+	c.say("commit")
+	c.hear()
+	before := map[string][]byte{}
+	for _, name := range []string{path, path + "-wal"} { // nobody writes now
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[name] = text
+	}
+	for range 3 {
+		c.say("commit")
+		c.hear()
+	}
+	c.kill()
+	for name, text := range before {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = os.Remove(path + "-shm")
+	db := open(t, path, Options{})
+	_, stop := arrive(t, db)
+	if v := verify(t, db, stop.Witnessed); v.Lost != 3 || v.Damage != "" {
+		t.Errorf("three commits were forgotten: %+v of %+v", v, stop)
+	}
+}
+
+// Each kind of row that is missing, or that another denies, is counted.
+func TestVerifyCountsWhatIsMissing(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want Verified
+	}{
+		"nothing":                       {`SELECT 1`, Verified{}},
+		"an event without a decision":   {`INSERT INTO events (event_id, order_id, body, received_at) VALUES ('E', 'O', X'', 1)`, Verified{Lost: 1}},
+		"a decision without a ticket":   {`INSERT INTO orders (order_id, event_id, customer_id, amount, currency, category, priority, credit_ok, decision, decided_at) VALUES ('O', 'E', 'C', '1.00', 'MXN', '', '', 0, 'refund', 1)`, Verified{Lost: 1}},
+		"done and not in the ledger":    {`INSERT INTO outbox (aggregate_id, effect_type, payload, idempotency_key, status, processed_at) VALUES ('O', 'issue_refund', '{}', 'k', 'done', 1)`, Verified{Contradicts: 1}},
+		"in the ledger and did not act": {`INSERT INTO ledger (effect_key, order_id, effect_type, status, how) VALUES ('a', 'O', 'refund', 'done', 'local'), ('b', 'O', 'refund', 'done', 'by hand')`, Verified{Contradicts: 1}},
+		"an effect twice":               {`INSERT INTO external_effects_log (effect_key, effect_type, order_id) VALUES ('k', 'refund', 'O'), ('k', 'refund', 'O')`, Verified{Contradicts: 1}},
+	} {
+		db := openNew(t)
+		mustExec(t, raw(t, db.Path()), c.text)
+		if v := verify(t, db, 0); v != c.want {
+			t.Errorf("%s: %+v, want %+v", name, v, c.want)
+		}
+	}
+}
+
+// A page of the file that was overwritten is found, and the file is looked at again at each start until it is whole.
+func TestDamageIsFound(t *testing.T) {
+	path := newPath(t)
+	db := open(t, path, Options{})
+	put(t, db, TicketIssueRefund, 500)
+	root := number(t, db, `SELECT rootpage FROM sqlite_schema WHERE name = 'outbox'`)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte(strings.Repeat("\xff", 1000)), (root-1)*4096+8); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = open(t, path, Options{})
+	v := verify(t, db, 0)
+	if v.Damage == "" {
+		t.Fatal("the damage was not found")
+	}
+	mustExec(t, raw(t, path), `INSERT INTO processes (holder, pid, started_at) VALUES ('gone', 1, 1)`)
+	h, stop := arrive(t, db)
+	update(t, db, func(tx *Tx) error { return tx.StopChecked(stop.ID, "damaged", v.Damage) })
+	if err := errors.Join(db.Depart(t.Context(), h), h.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, stop = arrive(t, db); stop.ID == 0 {
+		t.Error("a damaged file is not looked at again after a clean stop")
+	}
+}
+
+// Looking through a file ends when the process stops, and keeps no commit waiting meanwhile.
+func TestVerifyKeepsNobody(t *testing.T) {
+	db := openNew(t)
+	put(t, db, TicketIssueRefund, 20_000)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil {
+			_, err = db.Verify(ctx, 0)
+		}
+		ended <- err
+	}()
+	var longest time.Duration
+	for range 50 {
+		began := time.Now()
+		update(t, db, (*Tx).Touch)
+		longest = max(longest, time.Since(began))
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "interrupt") {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it does not end")
+	}
+	t.Logf("the longest wait of 50 commits meanwhile: %v", longest.Round(time.Millisecond))
+}

@@ -1,0 +1,148 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	sqlitelib "modernc.org/sqlite/lib"
+)
+
+// Verified is what a look through the whole file came to.
+type Verified struct {
+	Lost        int64  // orders, decisions or places in the sequence that were answered for and are not there
+	Contradicts int64  // rows that say what others deny
+	Damage      string // what SQLite's quick_check found; "" for nothing
+}
+
+// verifyRows is how many rows one look goes through: a reader that looks on and on would keep the -wal from being
+// used anew.
+const verifyRows = 5000
+
+const sqlTables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite_stat%' ORDER BY name`
+
+// What was answered for, in slices of a table by its rowid.
+const (
+	sqlLastEvent  = `SELECT coalesce(max(rowid), 0) FROM events`
+	sqlLastOrder  = `SELECT coalesce(max(rowid), 0) FROM orders`
+	sqlLastTicket = `SELECT coalesce(max(id), 0) FROM outbox`
+	sqlLastEffect = `SELECT coalesce(max(id), 0) FROM external_effects_log`
+
+	sqlUndecided  = `SELECT count(*) FROM events AS e WHERE e.rowid > $1 AND e.rowid <= $2 AND NOT EXISTS (SELECT 1 FROM orders AS o WHERE o.order_id = e.order_id)`
+	sqlUnticketed = `SELECT count(*) FROM orders AS o WHERE o.rowid > $1 AND o.rowid <= $2 AND NOT EXISTS (SELECT 1 FROM outbox AS t WHERE t.aggregate_id = o.order_id)`
+	sqlUnledgered = `SELECT count(*) FROM outbox AS t WHERE t.id > $1 AND t.id <= $2 AND t.status = 'done' AND NOT EXISTS (SELECT 1 FROM ledger AS l WHERE l.effect_key = t.idempotency_key)`
+	sqlTwice      = `SELECT count(*) FROM external_effects_log AS e WHERE e.id > $1 AND e.id <= $2 AND EXISTS (SELECT 1 FROM external_effects_log AS f WHERE f.effect_key = e.effect_key AND f.id < e.id)`
+	// The ledger has no rowid: slices by key. The newest key of the slice, and how many of it the world does not know.
+	sqlUnacted = `SELECT max(effect_key), coalesce(sum(unacted), 0) FROM (SELECT l.effect_key, l.how = 'local' AND NOT EXISTS
+		(SELECT 1 FROM external_effects_log AS e WHERE e.effect_key = l.effect_key) AS unacted FROM ledger AS l WHERE l.effect_key > $1 ORDER BY l.effect_key LIMIT $2)`
+)
+
+// Verify looks through the whole file: SQLite's quick_check, whether every event that was accepted has its
+// decision and every decision its tickets, whether the file reaches as far as a process had answered for
+// (witnessed), and whether outbox, ledger and effects agree. It may take minutes, on a connection of its own and
+// in slices, so it keeps nobody; ctx ends it at any moment.
+func (db *DB) Verify(ctx context.Context, witnessed int64) (v Verified, err error) {
+	c, done, err := db.aside(ctx, readerDSN(db.path, db.opt.BusyTimeout))
+	if err != nil {
+		return v, fmt.Errorf("look through the file: %w", err)
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if v.Damage, err = quickCheck(ctx, c); err != nil || v.Damage != "" {
+		return v, err
+	}
+	if err = lookThrough(ctx, c, &v, witnessed); damaged(err) {
+		v.Damage, err = err.Error(), nil
+	}
+	return v, err
+}
+
+func damaged(err error) bool {
+	return code(err) == sqlitelib.SQLITE_CORRUPT || code(err) == sqlitelib.SQLITE_NOTADB
+}
+
+// quickCheck goes through the file table by table, each with its indexes in a look of its own.
+func quickCheck(ctx context.Context, c *sql.Conn) (damage string, err error) {
+	tables, err := texts(ctx, c, sqlTables)
+	for _, table := range tables {
+		if err != nil {
+			break
+		}
+		var found []string
+		found, err = texts(ctx, c, `PRAGMA quick_check("`+strings.ReplaceAll(table, `"`, `""`)+`")`)
+		if err == nil && strings.Join(found, "; ") != "ok" {
+			return strings.Join(found[:min(len(found), 5)], "; "), nil
+		}
+	}
+	if damaged(err) {
+		return err.Error(), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("check the pages: %w", err)
+	}
+	return "", nil
+}
+
+func texts(ctx context.Context, c *sql.Conn, query string) (all []string, err error) {
+	rows, err := c.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var one string
+		if err := rows.Scan(&one); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+func lookThrough(ctx context.Context, c *sql.Conn, v *Verified, witnessed int64) error {
+	var reached int64
+	if err := c.QueryRowContext(ctx, `SELECT value FROM sequence WHERE id = 1`).Scan(&reached); err != nil {
+		return fmt.Errorf("read the sequence: %w", err)
+	}
+	v.Lost = max(0, witnessed-reached)
+	for _, look := range []struct {
+		table, last, text string
+		into              *int64
+	}{
+		{"events", sqlLastEvent, sqlUndecided, &v.Lost}, {"orders", sqlLastOrder, sqlUnticketed, &v.Lost},
+		{"outbox", sqlLastTicket, sqlUnledgered, &v.Contradicts}, {"external_effects_log", sqlLastEffect, sqlTwice, &v.Contradicts},
+	} {
+		if err := inSlices(ctx, c, look.last, look.text, look.into); err != nil {
+			return fmt.Errorf("look through %s: %w", look.table, err)
+		}
+	}
+	for after := ""; ; {
+		var last sql.NullString
+		var n int64
+		if err := c.QueryRowContext(ctx, sqlUnacted, after, verifyRows).Scan(&last, &n); err != nil {
+			return fmt.Errorf("look through the ledger: %w", err)
+		}
+		v.Contradicts += n
+		if !last.Valid {
+			return nil
+		}
+		after = last.String
+	}
+}
+
+// inSlices adds up what a query counts in each slice of a table; newest says where the table ends.
+func inSlices(ctx context.Context, c *sql.Conn, newest, text string, sum *int64) error {
+	var last int64
+	if err := c.QueryRowContext(ctx, newest).Scan(&last); err != nil {
+		return err
+	}
+	for from := int64(0); from < last; from += verifyRows {
+		var n int64
+		if err := c.QueryRowContext(ctx, text, from, from+verifyRows).Scan(&n); err != nil {
+			return err
+		}
+		*sum += n
+	}
+	return nil
+}
