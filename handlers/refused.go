@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -31,6 +32,9 @@ type keeper struct {
 	last   time.Time // when one was last taken
 	closed bool
 }
+
+// errTight: the room that is left is for orders.
+var errTight = errors.New("the disk is nearly full")
 
 func newKeeper(db *store.DB, log *slog.Logger, now func() time.Time) *keeper {
 	k := &keeper{db: db, log: log, now: now, queue: make(chan store.Refused, refusedQueue), done: make(chan struct{})}
@@ -65,6 +69,9 @@ func (k *keeper) run() {
 }
 
 func (k *keeper) keep(r store.Refused) error {
+	if k.db.Tight() {
+		return errTight
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), refusedWait)
 	defer cancel()
 	return k.db.Accept(ctx, func(tx *store.Tx) error { return tx.KeepRefused(r) })

@@ -2,9 +2,11 @@ package relay
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"comanda/store"
@@ -22,6 +24,9 @@ type Watchdog struct {
 	WriterLimit time.Duration                      // how long the writer may be about one thing; 0 means 10 s
 	Every       time.Duration                      // between two looks; 0 means 1 s
 	Also        func() (wrong, warnings []Trouble) // what others have found out; nil nothing
+
+	space atomic.Pointer[store.Space] // as the last look found it
+	asked atomic.Pointer[time.Time]   // when the disk was asked that has not answered yet
 }
 
 // Trouble is one thing that the watchdog has seen.
@@ -44,6 +49,17 @@ func (w *Watchdog) Look() (wrong, warnings []Trouble) {
 	if writer.For > limit {
 		cause := map[store.Doing]string{store.Locked: "file held", store.Working: "writer wedged", store.Syncing: "disk silent"}[writer.Doing]
 		wrong = append(wrong, Trouble{store.Condition{Cause: cause, Detail: writer.String()}, writer.Doing != store.Locked})
+	}
+	if asked := w.asked.Load(); asked != nil && time.Since(*asked) > limit && writer.Doing != store.Syncing {
+		wrong = append(wrong, Trouble{store.Condition{Cause: "disk silent",
+			Detail: fmt.Sprintf("the disk has not answered for %s", time.Since(*asked).Round(time.Second))}, false})
+	}
+	if space := w.space.Load(); space != nil && space.Words() != "" {
+		cause := "disk nearly full"
+		if space.Used >= store.TooFull {
+			cause = "disk too full"
+		}
+		warnings = append(warnings, Trouble{store.Condition{Cause: cause, Detail: space.Words()}, false})
 	}
 	// A loop that waits for a file which can't be written now comes round by itself, and no new process would
 	// come round sooner.
@@ -79,6 +95,7 @@ func (w *Watchdog) Run(ctx context.Context) {
 	if every == 0 {
 		every = time.Second
 	}
+	go w.watchSpace(ctx, every) // a disk that does not answer keeps it alone
 	told := map[string]bool{}
 	for ctx.Err() == nil {
 		wrong, warnings := w.Look()
@@ -86,6 +103,19 @@ func (w *Watchdog) Run(ctx context.Context) {
 		if w.Feed != nil && !slices.ContainsFunc(wrong, func(t Trouble) bool { return t.Wedged }) {
 			w.Feed()
 		}
+		wait(ctx, every)
+	}
+}
+
+// watchSpace asks the disk again and again how full it is.
+func (w *Watchdog) watchSpace(ctx context.Context, every time.Duration) {
+	for ctx.Err() == nil {
+		now := time.Now()
+		w.asked.Store(&now)
+		if space, err := w.DB.LookAtSpace(); err == nil {
+			w.space.Store(&space)
+		}
+		w.asked.Store(nil)
 		wait(ctx, every)
 	}
 }

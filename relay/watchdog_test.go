@@ -225,6 +225,50 @@ func TestAlertThoughTheWriterIsWedged(t *testing.T) {
 	run.Wait()
 }
 
+// A disk that fills up is told at each mark, by the log and without the file, and so is its end; one that does not
+// answer is told too.
+func TestFullDiskIsTold(t *testing.T) {
+	var used atomic.Int64
+	silent := make(chan struct{})
+	db, err := store.Open(t.Context(), t.TempDir()+"/t.db", store.Options{Space: func(string) (store.Space, error) {
+		if used.Load() < 0 {
+			<-silent
+		}
+		return store.Space{Used: int(used.Load())}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	p, log := &pager{}, &syncBuffer{}
+	w := &Watchdog{DB: db, Log: slog.New(slog.NewTextHandler(log, nil)), Every: time.Millisecond, WriterLimit: 300 * time.Millisecond}
+	a := &Alerts{DB: db, Tell: p.tell, Watch: w.Conditions, Log: slog.New(slog.DiscardHandler), Every: 5 * time.Millisecond}
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	run.Go(func() { w.Run(ctx) })
+	run.Go(func() { a.Run(ctx) })
+	defer run.Wait()
+	defer cancel()
+	for _, step := range []struct {
+		used       int64
+		sees, told string
+	}{{95, "?disk nearly full", "onset disk nearly full"}, {98, "?disk too full", "onset disk too full"}, {94, "", "over disk too full"}, {-1, "(disk silent)", "onset disk silent"}} {
+		used.Store(step.used)
+		awaitTrue(t, step.sees, func() bool { return causes(w) == step.sees })
+		heard := ""
+		awaitTrue(t, step.told, func() bool { heard += p.take(); return strings.Contains(heard, step.told) })
+		if tight := step.used >= 98; step.used >= 0 && db.Tight() != tight {
+			t.Errorf("at %d %%: tight %v", step.used, db.Tight())
+		}
+	}
+	used.Store(50)
+	close(silent)
+	awaitTrue(t, "all to be well", func() bool { return causes(w) == "" })
+	if n := strings.Count(log.String(), "disk nearly full"); n != 2 { // its onset and its end
+		t.Errorf("logged %d times:\n%s", n, log)
+	}
+}
+
 // syncBuffer is a log that several goroutines write to.
 type syncBuffer struct {
 	mu sync.Mutex

@@ -117,7 +117,7 @@ func (db *DB) commitGroup(group []*member) {
 		return
 	}
 	defer db.stage.enter(Idle)
-	tx := &Tx{conn: db.writer, ctx: context.Background(), now: db.opt.Now().UnixMilli(), boot: db.opt.Boot}
+	tx := &Tx{conn: db.writer, ctx: context.Background(), now: db.opt.Now().UnixMilli(), boot: db.opt.Boot, tight: db.Tight()}
 	if err := db.begin(tx); err != nil {
 		if db.makeRoom(err) {
 			db.commitGroup(group)

@@ -18,7 +18,6 @@ const LeastFree = 16 << 20
 
 // What a disk must offer beside.
 const (
-	fewFree     = 5                     // percent; less is a warning
 	fastestSync = 20 * time.Microsecond // no disk writes faster: what says so keeps it in memory
 	largestWAL  = 128 << 20             // bytes; more means that somebody reads without an end
 	syncsToTime = 5
@@ -32,20 +31,24 @@ func (db *DB) lookAtDisk(context.Context) []Check {
 }
 
 func (db *DB) lookAtSpace() []Check {
-	free, total, kind, err := diskOf(dirOf(db.path))
+	_, _, kind, err := diskOf(dirOf(db.path))
 	if err != nil {
 		return []Check{{Name: "disk", Level: LevelWarning, Answer: err.Error()}}
 	}
-	return []Check{judgeSpace(free, total), judgeFilesystem(kind)}
+	space, err := db.opt.Space(dirOf(db.path))
+	if err != nil {
+		return []Check{{Name: "disk space", Level: LevelWarning, Answer: err.Error()}, judgeFilesystem(kind)}
+	}
+	return []Check{judgeSpace(space), judgeFilesystem(kind)}
 }
 
-func judgeSpace(free, total uint64) Check {
-	c := Check{Name: "disk space", Level: LevelOK, Answer: fmt.Sprintf("%d MiB free of %d MiB", free>>20, total>>20)}
-	switch {
-	case free < LeastFree:
+func judgeSpace(s Space) Check {
+	c := Check{Name: "disk space", Level: LevelOK, Answer: fmt.Sprintf("%d MiB free of %d MiB", s.Free>>20, s.Total>>20)}
+	switch words := s.Words(); {
+	case s.Free < LeastFree:
 		c.Level, c.Detail = LevelWrong, "there is no room to take orders: free some space"
-	case free < total/100*fewFree:
-		c.Level, c.Detail = LevelWarning, fmt.Sprintf("less than %d %% are free: make room before it is full", fewFree)
+	case words != "":
+		c.Level, c.Detail = LevelWarning, words
 	}
 	return c
 }

@@ -16,6 +16,19 @@ func diskOf(dir string) (free, total uint64, kind string, err error) {
 	return st.Bavail * size, st.Blocks * size, filesystemName(int64(st.Type)), nil
 }
 
+// spaceOf says how full the filesystem of dir is.
+func spaceOf(dir string) (Space, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return Space{}, err
+	}
+	size := uint64(st.Bsize)
+	return Space{
+		Free: st.Bavail * size, Total: st.Blocks * size,
+		Used: part(st.Blocks-st.Bfree, st.Bavail), UsedFiles: part(st.Files-st.Ffree, st.Ffree),
+	}, nil
+}
+
 // filesystemName names the local filesystems that shops have; others by their number.
 func filesystemName(fsType int64) string {
 	switch uint32(fsType) {

@@ -271,7 +271,7 @@ func TestDoctorJudgesDiskAndClock(t *testing.T) {
 		got  Check
 		want Level
 	}{
-		{judgeSpace(16<<20-1, 1<<20), LevelWrong}, {judgeSpace(16<<20, 1<<30), LevelWarning}, {judgeSpace(1<<29, 1<<30), LevelOK},
+		{judgeSpace(Space{Free: 16<<20 - 1, Total: 1 << 20}), LevelWrong}, {judgeSpace(Space{Free: 16 << 20, Total: 1 << 30, Used: 98}), LevelWarning}, {judgeSpace(Space{Free: 1 << 29, Total: 1 << 30, Used: 50}), LevelOK},
 		{judgeFilesystem("ext4"), LevelOK}, {judgeFilesystem("FAT"), LevelWarning}, {judgeFilesystem("exFAT"), LevelWarning}, {judgeFilesystem("tmpfs"), LevelWarning}, {judgeFilesystem("FUSE"), LevelWarning},
 		{judgeSync(19 * time.Microsecond), LevelWarning}, {judgeSync(20 * time.Microsecond), LevelOK},
 		{judgeWAL(128 << 20), LevelOK}, {judgeWAL(128<<20 + 1), LevelWarning},

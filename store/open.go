@@ -31,6 +31,8 @@ type Options struct {
 	Now func() time.Time
 	// Boot is the clock by which the age of a send is told; nil means the machine's own.
 	Boot BootClock
+	// Space says how full the disk of a directory is; nil asks the disk.
+	Space func(dir string) (Space, error)
 	// MustExist refuses to make a new file, or to bring an older one up to date: what only looks at a
 	// file leaves it as it is.
 	MustExist bool
@@ -61,6 +63,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Space == nil {
+		o.Space = spaceOf
 	}
 	if o.Boot == nil {
 		o.Boot = bootClock
@@ -93,6 +98,7 @@ type DB struct {
 	health  health
 	stage   stage
 	witness atomic.Pointer[Holder] // whose lock file says what was answered for
+	tight   atomic.Bool            // the disk is so full that what can be done without is not done
 	place   place
 	version int // of the schema, as long as this program may use the file
 	ballast ballast

@@ -48,6 +48,7 @@ type Tx struct {
 	used  bool  // next must be written back
 	wrote bool  // a statement changed a row: the commit is a sync
 	wake  bool  // a ticket became due
+	tight bool  // the disk is nearly full: what can be done without is not done
 }
 
 // Now is the transaction's one moment in Unix milliseconds.
