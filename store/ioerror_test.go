@@ -272,7 +272,7 @@ func TestEveryOperationFails(t *testing.T) {
 	l := &lab{t: t, disk: newDisk(t), opt: Options{Readers: 1, BusyTimeout: time.Second}}
 	l.opt.VFS = l.disk.VFS()
 	all := l.everyAilment()
-	const seed, sample = 1, 60
+	const seed, sample = 1, 30
 	chosen := all
 	if os.Getenv("COMANDA_SWEEP") != "all" {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -363,7 +363,7 @@ func TestFailedSyncThenPowerLoss(t *testing.T) {
 				from = i
 			}
 		}
-		n, lostNow, corrupt, half := l.cutEverywhere(from, uint64(nth), 150)
+		n, lostNow, corrupt, half := l.cutEverywhere(from, uint64(nth), 80)
 		images += n
 		lost, wrong = append(lost, lostNow...), append(wrong, append(corrupt, half...)...)
 	}
