@@ -19,5 +19,7 @@
 //   - A success is written down however late it comes: TestLateSuccessAfterALostLease.
 //   - Offline is a state and charges nobody: TestThreeDaysOffline.
 //   - What is real in the file is never simulated: TestRealTargetIsNotSimulated.
+//   - A wall clock that is set neither stalls the schedule nor has it come round in a storm: TestScheduleOutlivesSteps.
+//   - A send ends with its time even if the machine sleeps through it: TestSleepInTheMiddleOfASend.
 //   - What waits for one target hides nothing of another's: TestTargetsAreApart.
 package relay

@@ -15,6 +15,8 @@
 //   - Two claims never share a ticket: TestClaimsShareNothing.
 //   - A dead holder's lease is void at once, a living one's only after a watcher has seen it stand
 //     for its whole length: TestDeadHolderFreedAtOnce, TestStoppedHolderFreedAfterItsLease.
+//   - A lease ends while the machine sleeps, for its holder first: TestLeaseEndsWhileTheMachineSleeps.
+//   - What waits keeps the length of its wait when the wall clock is set: TestWaitsOutlastAClockThatIsSet.
 //   - A ledger row and its effect are written together or not at all: TestSettleLocalOnce.
 //   - No send without its row, and no other letter than the first: TestBeginAttempt.
 //   - What a send found out is written in every state of its ticket, and undoes no end: TestRemember.
