@@ -58,7 +58,11 @@ var faults = []fault{
 	{name: "200 that names an error", status: 200, body: `{"error":"declined"}`, heard: "unknown"},
 }
 
-var refusedConnection = faults[4]
+var (
+	noAnswer          = faults[2]
+	refusedConnection = faults[4]
+	rejection         = faults[9]
+)
 
 // What a lookup can meet beside the truth.
 var lookupFaults = []fault{
@@ -180,6 +184,9 @@ func (g *modelGateway) checkBody(key, body string) {
 		g.w.breaks("%s was sent with %s and with %s", key, first, body)
 	}
 	g.body[key] = body
+	if t := g.w.m.byKey[key]; t != nil && t.noted {
+		g.w.breaks("%s was sent, and the ledger knew it", key)
+	}
 	if t := g.w.m.byKey[key]; t == nil || body != t.body {
 		g.w.breaks("%s was sent with %s, and no ticket says so", key, body)
 	}
@@ -267,7 +274,9 @@ const (
 func (w weather) send(luck *rand.Rand) fault {
 	switch {
 	case w == offline:
-		return []fault{refusedConnection, faults[2]}[luck.IntN(2)]
+		return []fault{refusedConnection, noAnswer}[luck.IntN(2)]
+	case luck.IntN(12) == 0: // or there would be few dead letters
+		return rejection
 	case w == stormy, luck.IntN(10) < 3:
 		return faults[luck.IntN(len(faults))]
 	}

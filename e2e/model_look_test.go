@@ -12,7 +12,7 @@ const (
 	sqlModelTickets = `SELECT id, idempotency_key, status, coalesce(claim_token, ''), coalesce(lease_holder, ''), attempts, due_at,
 	EXISTS (SELECT 1 FROM attempts AS a WHERE a.ticket_id = outbox.id AND kind = 'send' AND closed_seq = 0 AND (outcome IS NULL OR outcome = 'unknown')),
 	coalesce((SELECT how FROM ledger WHERE effect_key = idempotency_key), ''),
-	(SELECT count(*) FROM external_effects_log WHERE effect_key = idempotency_key) FROM outbox ORDER BY id`
+	(SELECT count(*) FROM external_effects_log WHERE effect_key = idempotency_key), coalesce(processed_at, 0) || ' ' || ended_seq FROM outbox ORDER BY id`
 	sqlModelEvents = `SELECT event_id, order_id FROM events`
 	sqlModelOrders = `SELECT order_id, event_id, decision FROM orders`
 	sqlModelOrphan = `SELECT effect_key FROM ledger WHERE effect_key NOT IN (SELECT idempotency_key FROM outbox)`
@@ -46,7 +46,10 @@ func (m *model) lookAt(t *mTicket, row []any, by *modelRelay) error {
 	if now.id != t.id || row[1] != t.key {
 		return fmt.Errorf("ticket %d is %v, the model has %d %s", now.id, row[1], t.id, t.key)
 	}
-	now.holder = m.holderOf(row[4].(string), t.holder)
+	now.holder, now.ended = m.holderOf(row[4].(string), t.holder), row[10].(string)
+	if t.status == "done" && t.ended != "" && t.ended != now.ended {
+		return fmt.Errorf("%s was done, and was ended once more", t.key)
+	}
 	if err := m.moves(t, &now, by); err != nil {
 		return err
 	}
@@ -60,12 +63,15 @@ func (m *model) lookAt(t *mTicket, row []any, by *modelRelay) error {
 		return fmt.Errorf("%s of a real target was simulated", t.key)
 	case effects > 1 || (now.ledger == "local") != (effects == 1):
 		return fmt.Errorf("%s: %d effects, and the ledger says %q", t.key, effects, now.ledger)
-	case now.ledger != "" && t.remote && !did:
+	case now.ledger != "" && t.remote && !did && !t.noted:
 		return fmt.Errorf("%s is in the ledger and never happened", t.key)
 	case by != nil && now.ledger == "" && t.remote && m.heard(by, t) && !by.running:
 		return fmt.Errorf("%s was told that %s happened, and the ledger does not know it", by.name, t.key)
 	case now.status == "pending" && now.due > 0 && now.due != t.due && now.due > m.w.wall().Add(modelBackoff+modelGrace).UnixMilli():
 		return fmt.Errorf("%s waits until %d, longer than any wait there is", t.key, now.due)
+	}
+	if now.status != "done" {
+		now.ended = ""
 	}
 	if by != nil {
 		m.reached(t, &now, by)
@@ -95,6 +101,7 @@ func (m *model) holderOf(id string, before *modelRelay) *modelRelay {
 func (m *model) reached(t, now *mTicket, by *modelRelay) {
 	did := m.did(t)
 	for state, is := range map[string]bool{
+		"the ledger knew it":          t.noted && now.status == "done" && t.status != "done",
 		"review":                      now.status == "review" && t.status != "review",
 		"dead":                        now.status == "dead" && t.status != "dead",
 		"done in the lab":             now.status == "done" && t.status != "done" && !t.remote,

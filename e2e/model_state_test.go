@@ -50,6 +50,8 @@ type mTicket struct {
 	attempts, due            int64
 	unknown                  bool   // sends of which nobody knows what came
 	ledger                   string // how it got into the ledger
+	ended                    string // when it was done
+	noted                    bool   // another client put it into the ledger; it is not to be carried out
 }
 
 func newModel(w *modelWorld) *model {

@@ -28,8 +28,8 @@ func modelOps() []modelOp {
 		{14, (*modelWorld).newOrder}, {7, (*modelWorld).duplicate}, {3, (*modelWorld).reuse}, {5, (*modelWorld).another},
 		{4, (*modelWorld).credit}, {28, (*modelWorld).onePass}, {12, (*modelWorld).stoppedPass}, {9, (*modelWorld).letGoOn},
 		{4, (*modelWorld).killOne}, {5, (*modelWorld).oneMore}, {2, (*modelWorld).oneLess}, {2, (*modelWorld).crashAll},
-		{2, (*modelWorld).crashTriage}, {5, (*modelWorld).crashSettling}, {10, (*modelWorld).sleep}, {3, (*modelWorld).setClock},
-		{14, (*modelWorld).byHand}, {8, (*modelWorld).overtake}, {2, (*modelWorld).pauseAll}, {3, (*modelWorld).pauseTarget}, {4, (*modelWorld).change},
+		{2, (*modelWorld).crashTriage}, {4, (*modelWorld).crashSettling}, {10, (*modelWorld).sleep}, {3, (*modelWorld).setClock},
+		{16, (*modelWorld).byHand}, {8, (*modelWorld).overtake}, {2, (*modelWorld).pauseAll}, {3, (*modelWorld).pauseTarget}, {4, (*modelWorld).change}, {3, (*modelWorld).noteByHand},
 	}
 }
 
@@ -268,7 +268,7 @@ func (w *modelWorld) overtake(s step) error {
 		return err
 	}
 	time.Sleep(modelLease + time.Second)
-	if err := w.moves(other, pick([]string{"", "relay.claimed", "gateway.did"}, s.b), s.c); err != nil {
+	if err := w.moves(other, pick([]string{"", "relay.claimed", "relay.claimed", "gateway.did"}, s.b), s.c); err != nil {
 		return err
 	}
 	return w.letGo(late)
@@ -408,11 +408,30 @@ func (w *modelWorld) change(s step) error {
 	return nil
 }
 
+// noteByHand has another client put an effect into the ledger that was not carried out yet.
+func (w *modelWorld) noteByHand(s step) error {
+	t := pick(w.m.tickets, s.a)
+	if t == nil || t.status != "pending" || t.ledger != "" || t.unknown || w.m.did(t) {
+		return nil
+	}
+	o, err := openOutside(w.path)
+	if err != nil {
+		return err
+	}
+	w.note("another client puts %s into the ledger", t.key)
+	t.noted = true
+	_, err = o.exec(w.ctx, "INSERT INTO ledger (effect_key, order_id, effect_type, status) VALUES (?, ?, ?, 'done')", t.key, t.order, t.target)
+	if err = errors.Join(err, o.close()); err != nil {
+		return err
+	}
+	return w.m.look(w.ctx, nil)
+}
+
 // byHand has an operator, who knows what the target knows, do something to a ticket.
 func (w *modelWorld) byHand(s step) error {
 	t := pick(w.m.tickets, s.a)
 	for _, one := range w.m.tickets { // those that wait for a person are likelier
-		if s.c%3 > 0 && (one.status == "review" || one.status == "dead") {
+		if s.c%3 == 1 && one.status == "review" || s.c%3 == 2 && one.status == "dead" {
 			t = one
 		}
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	modelSeeds = 28  // by default
+	modelSeeds = 26  // by default
 	modelSteps = 120 // a seed
 )
 
@@ -30,7 +30,7 @@ var sometimes = []string{
 	"reclaimed a void lease", "reclaimed the lease of a relay that stood still", "a relay died with a claim", "a relay died with a send unknown", "a relay died before it sent",
 	"done in the lab", "done outside", "review", "dead", "retry of dead", "retry of review", "retry of pending", "discard of pending", "discard of dead", "resolve of review",
 	"clock set back with a lease out", "reboot with an unknown send", "gateway did it, answer lost", "gateway knew the key",
-	"paused target with due tickets", "weather offline", "lookup found", "lookup absent", "key expired", "target paused by an answer",
+	"paused target with due tickets", "weather offline", "lookup found", "lookup absent", "the ledger knew it", "key expired", "target paused by an answer",
 }
 
 // TestModel runs the store, the director, the relays and the effects through random commands and compares them
@@ -164,7 +164,7 @@ func (w *modelWorld) drain() error {
 func (w *modelWorld) settled() error {
 	for _, t := range w.m.tickets {
 		switch did := w.m.did(t); {
-		case t.status == "done" && t.remote && !did:
+		case t.status == "done" && t.remote && !did && !t.noted:
 			return fmt.Errorf("%s is done and never happened", t.key)
 		case t.status == "discarded" && did:
 			return fmt.Errorf("%s was discarded and happened", t.key)
@@ -214,7 +214,7 @@ func shorten(t *testing.T, empty string, seed uint64, conf modelConfig, steps []
 		return failed != nil
 	}
 	try(steps)
-	giveUp := time.Now().Add(20 * time.Second)
+	giveUp := time.Now().Add(10 * time.Second)
 	for size := max(1, len(steps)/2); size > 0; size /= 2 {
 		for at := 0; at+size <= len(steps) && time.Now().Before(giveUp); {
 			if !try(slices.Concat(steps[:at], steps[at+size:])) {
