@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"comanda/handlers"
-	"comanda/handlers/hand"
+	hands "comanda/handlers/hand"
 	"comanda/store"
 
 	"github.com/google/go-cmp/cmp"
@@ -454,7 +454,7 @@ func (w *modelWorld) byHand(s step) error {
 // act carries an operator's act out and compares.
 func (w *modelWorld) act(t *mTicket, act store.HandAct) error {
 	want, may := w.m.mayAct(t, act)
-	a := hand.Act{HandAct: act, IDs: []int64{t.id}, LedgerTypes: map[string]string{store.TicketIssueRefund: store.LedgerRefund, store.TicketInventorySync: store.LedgerInventory}}
+	a := hands.Act{HandAct: act, IDs: []int64{t.id}, LedgerTypes: map[string]string{store.TicketIssueRefund: store.LedgerRefund, store.TicketInventorySync: store.LedgerInventory}}
 	rep, err := a.Carry(w.ctx, w.serve)
 	said, _ := json.Marshal(rep)
 	w.note("%s %s (%s), happened %v, send again %v → %s", act.Do, t.key, t.status, act.Happened, act.SendAgain, said)
