@@ -174,6 +174,7 @@ func (g *modelGateway) arrives(r *modelRelay, req *http.Request) *letter {
 		body, _ := io.ReadAll(req.Body)
 		l.key, l.fault = req.Header.Get("Idempotency-Key"), g.w.weather.send(r.luck[g.name])
 		g.checkBody(l.key, string(body))
+		g.checkBlind(l.key)
 	}
 	g.letters = append(g.letters, l)
 	return l
@@ -189,6 +190,24 @@ func (g *modelGateway) checkBody(key, body string) {
 	}
 	if t := g.w.m.byKey[key]; t == nil || body != t.body {
 		g.w.breaks("%s was sent with %s, and no ticket says so", key, body)
+	}
+}
+
+// checkBlind: once the target may have forgotten a key, nothing goes out under it before somebody who could know
+// has said that it did not happen.
+func (g *modelGateway) checkBlind(key string) {
+	var open *letter
+	for _, l := range g.letters {
+		switch {
+		case l.key != key:
+		case l.lookup && l.fault.heard == "absent":
+			open = nil
+		case !l.lookup && (l.fault.heard == "unknown" || !l.ended) && open == nil && l.at.After(g.w.m.byKey[key].cleared):
+			open = l
+		}
+	}
+	if open != nil && time.Since(open.at) >= g.keyTTL {
+		g.w.breaks("%s was sent blindly %v after a send of which nobody knew what came; keys are honoured for %v", key, time.Since(open.at), g.keyTTL)
 	}
 }
 

@@ -48,10 +48,11 @@ type mTicket struct {
 	status, token            string
 	holder                   *modelRelay // of its claim
 	attempts, due            int64
-	unknown                  bool   // sends of which nobody knows what came
-	ledger                   string // how it got into the ledger
-	ended                    string // when it was done
-	noted                    bool   // another client put it into the ledger; it is not to be carried out
+	unknown                  bool      // sends of which nobody knows what came
+	ledger                   string    // how it got into the ledger
+	ended                    string    // when it was done
+	cleared                  time.Time // when an operator said what came of its sends
+	noted                    bool      // another client put it into the ledger; it is not to be carried out
 }
 
 func newModel(w *modelWorld) *model {

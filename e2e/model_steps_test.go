@@ -467,6 +467,9 @@ func (w *modelWorld) act(t *mTicket, act store.HandAct) error {
 	if may {
 		w.saw(act.Do + " of " + t.status)
 		t.status = want
+		if act.SendAgain || act.Do == store.ActResolve {
+			t.cleared = time.Now()
+		}
 	}
 	return w.m.look(w.ctx, nil)
 }
