@@ -379,7 +379,7 @@ func (a *appliance) startCare(ctx context.Context, service *cli.Service) (ended 
 	a.dog.Feed, a.dog.Every = func() { service.Tell(cli.ServiceContent) }, service.Every()
 	service.Tell(cli.ServiceReady)
 	context.AfterFunc(ctx, func() { service.Tell(cli.ServiceStopping) })
-	care := relay.Care{DB: a.db, Schedule: relay.Nightly(), Tasks: relay.FileTasks(a.db), Log: a.log}
+	care := relay.Care{DB: a.db, Schedule: relay.Nightly(), Tasks: relay.FileTasks(a.db), Log: a.log, Settle: 10 * time.Second}
 	var all sync.WaitGroup
 	all.Go(func() { care.Run(ctx) })
 	all.Go(func() { a.dog.Run(ctx) })

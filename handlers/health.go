@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -50,10 +51,11 @@ func (s *Server) getReady(c echo.Context) error {
 // notReady says why not, and what else is worth a look. It answers though the file does not: the watch asks
 // nothing of it, and the look at it has its time.
 func (s *Server) notReady() (reasons, warnings []string) {
+	reason := s.looks.ask(s.lookAtFile, s.opt.DB.Writer) // first: a commit that it tries may put things right
 	if s.opt.Watch != nil {
 		reasons, warnings = s.opt.Watch()
 	}
-	if reason := s.looks.ask(s.lookAtFile, s.opt.DB.Writer); reason != "" {
+	if reason != "" && !slices.Contains(reasons, reason) {
 		reasons = append(reasons, reason)
 	}
 	return reasons, warnings

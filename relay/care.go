@@ -49,6 +49,7 @@ type Care struct {
 	Log      *slog.Logger
 	Now      func() time.Time // nil means time.Now
 	Every    time.Duration    // between two looks; 0 means 20 s
+	Settle   time.Duration    // before the first look, in which a start has other things to do
 	Again    time.Duration    // between two tries of what was busy; 0 means 30 s
 	Tries    int              // 0 means 20
 }
@@ -72,6 +73,7 @@ func (c Care) withDefaults() Care {
 // Run looks and runs what is due until ctx ends.
 func (c Care) Run(ctx context.Context) {
 	c = c.withDefaults()
+	wait(ctx, c.Settle)
 	for ctx.Err() == nil {
 		for _, t := range c.Tasks {
 			if err := guarded(func() { c.look(ctx, t) }); err != nil {

@@ -28,7 +28,7 @@ func (w WriterState) String() string {
 	took := w.For.Round(time.Second)
 	switch w.Doing {
 	case Locked:
-		return fmt.Sprintf("another program has held the file for %s", took)
+		return fmt.Sprintf("the file is busy: another program has held it for %s", took)
 	case Working:
 		return fmt.Sprintf("a transaction has not come to its end for %s", took)
 	case Syncing:

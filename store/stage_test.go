@@ -47,7 +47,7 @@ func TestWriterIsSeen(t *testing.T) {
 	if state := db.Writer(); state.Doing != Locked || state.For < 150*time.Millisecond || state.For > time.Since(before) {
 		t.Errorf("%+v, since %v", state, time.Since(before))
 	}
-	if words := db.Writer().String(); !strings.Contains(words, "another program has held the file") {
+	if words := db.Writer().String(); !strings.Contains(words, "another program has held it") {
 		t.Error(words)
 	}
 	mustExec(t, other, `ROLLBACK`)
