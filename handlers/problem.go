@@ -94,6 +94,8 @@ func problemOf(err error) *Problem {
 		return notNow("schema", 30, "a newer comanda has brought the file up to date under the running server; nothing was kept", err)
 	case errors.Is(err, store.ErrBusy):
 		return notNow("busy", 1, "another program holds the file; nothing was kept", err)
+	case errors.Is(err, store.ErrTooLong):
+		return notNow("busy", 5, "reading took too long and was given up, so that orders are not held up; ask for less at once", err)
 	case errors.Is(err, store.ErrClosed):
 		return notNow("busy", 5, "the server is stopping; nothing was kept", err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -46,6 +46,7 @@ func TestStoreErrors(t *testing.T) {
 		{fmt.Errorf("decide: %w: it was 2 and is 3", store.ErrOtherSchema), 503, "not-now", "schema", "nothing was kept"},
 		{fmt.Errorf("decide: %w: /srv/comanda.db", store.ErrMoved), 503, "not-now", "disk", "nothing was kept"},
 		{store.ErrClosed, 503, "not-now", "busy", "stopping"},
+		{fmt.Errorf("read a list: %w", store.ErrTooLong), 503, "not-now", "busy", "took too long"},
 		{fmt.Errorf("decide: %w: %w", store.ErrUnknownOutcome, errors.New("disk I/O error")), 503, "not-now", "disk", "may have been kept"},
 		{fmt.Errorf("decide: %w: %w", store.ErrUnknownOutcome, store.ErrFull), 503, "not-now", "disk-full", "may have been kept"},
 		{fmt.Errorf("decide: %w: %w", store.ErrUnknownOutcome, store.ErrBusy), 503, "not-now", "busy", "may have been kept"},

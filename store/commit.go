@@ -71,15 +71,32 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 func (db *DB) Wake() <-chan struct{} { return db.wake }
 
 // commitLoop is the one writer. It never lingers for more members: while one group is on its way to
-// the disk the next one gathers by itself.
+// the disk the next one gathers by itself. Beside, it keeps the -wal short.
 func (db *DB) commitLoop() {
 	defer close(db.stopped)
+	wal := walKeeper{db: db}
+	defer wal.giveBack()
+	hurry := time.NewTicker(walHurry / 5)
+	defer hurry.Stop()
 	for {
+		queue, readers, hurried := db.queue, db.readers, hurry.C
+		switch {
+		case !wal.due():
+			readers, hurried = nil, nil
+		case wal.full():
+			queue = nil
+		}
 		select {
-		case m := <-db.queue:
+		case m := <-queue:
 			db.commitGroup(db.gather(m))
 		case e := <-db.errands:
 			db.runErrand(e)
+		case c := <-readers:
+			wal.take(c)
+		case c := <-db.home:
+			wal.take(c)
+		case <-hurried:
+			wal.hurry()
 		case <-db.closing:
 			for { // what was handed in before Close is still done
 				select {

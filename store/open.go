@@ -23,6 +23,8 @@ type Options struct {
 	Readers int
 	// BusyTimeout is how long a write waits for another process; 0 means 5 s.
 	BusyTimeout time.Duration
+	// ReadFor is how long one read may last; 0 means 5 s.
+	ReadFor time.Duration
 	// GroupMax is the most members that share one commit; 0 means 128.
 	GroupMax int
 	// Synchronous is FULL unless a proof wants to show what NORMAL loses.
@@ -51,6 +53,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.BusyTimeout == 0 {
 		o.BusyTimeout = 5 * time.Second
+	}
+	if o.ReadFor == 0 {
+		o.ReadFor = readFor
 	}
 	if o.GroupMax == 0 {
 		o.GroupMax = 128
@@ -88,6 +93,9 @@ type DB struct {
 	conns   []*conn // taken out of the pools: a pool does not close what is out
 	writer  *conn
 	readers chan *conn
+	reads   reads
+	home    chan *conn  // readers that come home while the -wal is being emptied
+	recall  atomic.Bool // they go home instead of to whoever reads next
 
 	queue   chan *member
 	errands chan *errand
@@ -132,7 +140,7 @@ func Open(ctx context.Context, path string, opt Options) (*DB, error) {
 func openOnce(ctx context.Context, full string, opt Options) (*DB, error) {
 	db := &DB{
 		path: full, opt: opt,
-		readers: make(chan *conn, opt.Readers),
+		readers: make(chan *conn, opt.Readers), home: make(chan *conn, opt.Readers),
 		queue:   make(chan *member, 1024),
 		errands: make(chan *errand),
 		closing: make(chan struct{}), stopped: make(chan struct{}),
@@ -291,7 +299,7 @@ func (db *DB) openConn(ctx context.Context, dsn string) (*conn, error) {
 		if err == nil {
 			own := &conn{sql: c, prepared: map[string]*sql.Stmt{}}
 			db.conns = append(db.conns, own)
-			return own, nil
+			return own, own.findHandle()
 		}
 		err = translate(err)
 		if !errors.Is(err, ErrBusy) || time.Now().After(deadline) {
@@ -316,7 +324,10 @@ func (db *DB) Close() error {
 	}
 	<-db.stopped
 	for range db.opt.Readers {
-		<-db.readers // a running View still has its connection
+		select { // a running View still has its connection
+		case <-db.readers:
+		case <-db.home:
+		}
 	}
 	return db.closeConns()
 }

@@ -11,27 +11,22 @@ import (
 
 // Peek runs one query that somebody typed. Query's connection can't write to this file, but a text
 // that ends Query's transaction first could attach another file and write there; here SQLite compiles
-// nothing but what reads (TestPeekOnlyReads). What is not allowed returns ErrRefused; ctx interrupts.
+// nothing but what reads (TestPeekOnlyReads). What is not allowed returns ErrRefused; ctx interrupts, and so does the end of the 5 s that a read may
+// last (ErrTooLong).
 func (db *DB) Peek(ctx context.Context, text string) (Answer, error) {
 	if !oneStatement(text) {
 		return Answer{}, refuse("more than one statement was given: ask them one at a time")
 	}
-	var c *conn
-	select {
-	case c = <-db.readers:
-	case <-ctx.Done():
-		return Answer{}, ctx.Err()
-	case <-db.closing:
-		return Answer{}, ErrClosed
-	}
-	defer func() { db.readers <- c }()
-	if err := c.authorize(onlyReading); err != nil {
+	r, err := db.beginRead(ctx, ctx, db.opt.ReadFor)
+	if err != nil {
 		return Answer{}, err
 	}
-	a, err := c.query(ctx, text, nil)
-	if e := c.authorize(nil); e != nil {
-		err = errors.Join(err, e)
+	var a Answer
+	if err = r.conn.authorize(onlyReading); err == nil {
+		a, err = r.conn.query(r.ctx, text, nil)
+		err = errors.Join(err, r.conn.authorize(nil))
 	}
+	err = db.endRead(r, err)
 	switch code(err) {
 	case sqlitelib.SQLITE_AUTH, sqlitelib.SQLITE_READONLY:
 		return Answer{}, refuse("only queries that read are allowed here (%v)", err)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	sqlitelib "modernc.org/sqlite/lib"
 )
@@ -13,33 +14,30 @@ type Answer struct {
 	Rows    [][]any
 }
 
-// Query runs one read-only query on the file's own SQLite. ctx interrupts it. A statement that would
-// write is refused by the connection itself.
+// Query runs one read-only query on the file's own SQLite. ctx interrupts it, and so does the end of the 5 s
+// that a read may last (ErrTooLong). A statement that would write is refused by the connection itself.
 func (db *DB) Query(ctx context.Context, text string, args ...any) (Answer, error) {
-	var c *conn
-	select {
-	case c = <-db.readers:
-	case <-ctx.Done():
-		return Answer{}, ctx.Err()
-	case <-db.closing:
-		return Answer{}, ErrClosed
-	}
-	defer func() { db.readers <- c }()
-	a, err := c.query(ctx, text, args)
-	if code(err) == sqlitelib.SQLITE_READONLY {
-		return a, refuse("only queries that read are allowed here: %v", err)
-	}
-	return a, translate(err)
+	return db.query(ctx, db.opt.ReadFor, text, args)
 }
 
-// query runs text in a read transaction, in which it can't attach or make other files, and leaves the
-// connection as it was whatever text did to it.
-func (c *conn) query(ctx context.Context, text string, args []any) (Answer, error) {
-	if _, err := c.sql.ExecContext(context.Background(), sqlBeginRead); err != nil {
-		return Answer{}, fmt.Errorf("begin to read: %w", err)
+// query is Query with a limit of its own; 0 is none.
+func (db *DB) query(ctx context.Context, limit time.Duration, text string, args []any) (a Answer, err error) {
+	r, err := db.beginRead(ctx, ctx, limit)
+	if err != nil {
+		return Answer{}, err
 	}
+	a, err = r.conn.query(r.ctx, text, args)
+	if code(err) == sqlitelib.SQLITE_READONLY {
+		err = refuse("only queries that read are allowed here: %v", err)
+	}
+	return a, translate(db.endRead(r, err))
+}
+
+// query runs text in the transaction that has begun, in which it can't attach or make other files, and leaves
+// the connection as it was whatever text did to it.
+func (c *conn) query(ctx context.Context, text string, args []any) (Answer, error) {
 	defer func() {
-		_, _ = c.sql.ExecContext(context.Background(), sqlRollback)
+		_ = c.exec(context.Background(), sqlRollback)
 		_, _ = c.sql.ExecContext(context.Background(), `PRAGMA query_only = ON`)
 	}()
 	rows, err := c.sql.QueryContext(ctx, text, args...)

@@ -152,7 +152,7 @@ func TestNoWriteBeginsDeferred(t *testing.T) {
 		}
 	}
 	want := map[string][]string{
-		sqlBeginRead:  {"copyOnce", "query", "View"},                         // on readers
+		sqlBeginRead:  {"copyOnce", "beginRead"},                             // on readers
 		sqlBeginWrite: {"tryBegin", "tryBegin", "migrateStep", "rewriteWAL"}, // on the writer; it tries a second time
 		"BEGIN":       {"onlyReading"},                                       // SQLite's name of an action, never run
 	}

@@ -49,6 +49,8 @@ func writerDSN(path string, busy time.Duration, synchronous string, fresh bool) 
 	q.Add("_pragma", fmt.Sprintf("page_size(%d)", schema.PageSize))
 	q.Add("_pragma", fmt.Sprintf("cache_size(%d)", cacheKiB))
 	q.Add("_pragma", "temp_store(2)")
+	q.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", walPages))
+	q.Add("_pragma", fmt.Sprintf("journal_size_limit(%d)", walLong))
 	return fileURI(path, q)
 }
 
@@ -84,6 +86,7 @@ func wantPragmas(synchronous string) []pragma {
 	return []pragma{
 		{"journal_mode", "wal"}, {"synchronous", sync}, {"foreign_keys", "1"},
 		{"auto_vacuum", "2"}, {"cache_size", strconv.Itoa(cacheKiB)}, {"temp_store", "2"},
+		{"wal_autocheckpoint", strconv.Itoa(walPages)}, {"journal_size_limit", strconv.Itoa(walLong)},
 	}
 }
 

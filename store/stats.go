@@ -1,9 +1,6 @@
 package store
 
-import (
-	"context"
-	"os"
-)
+import "context"
 
 // Counts are the numbers of tickets by state.
 type Counts struct {
@@ -88,9 +85,7 @@ func (db *DB) Stats(ctx context.Context, targets ...string) (Stats, error) {
 		}
 		return tx.relayStats(&s)
 	})
-	if st, statErr := os.Stat(db.path + "-wal"); statErr == nil { // looked at, never opened
-		s.WALBytes = st.Size()
-	}
+	s.WALBytes = db.walBytes()
 	return s, err
 }
 

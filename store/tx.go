@@ -4,13 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
+	"time"
 )
 
 // conn is one connection with its prepared statements. Only one goroutine uses it at a time.
 type conn struct {
 	sql      *sql.Conn
 	prepared map[string]*sql.Stmt // by text; the texts are constants, so the map is bounded
+	handle   uintptr              // SQLite's own name of it
 }
 
 // close gives the connection back to its pool. SQLite keeps a connection open, and its -wal with
@@ -33,6 +34,16 @@ func (c *conn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
 	}
 	c.prepared[text] = s
 	return s, nil
+}
+
+// exec runs a statement of the frame around a transaction.
+func (c *conn) exec(ctx context.Context, text string) error {
+	s, err := c.stmt(ctx, text)
+	if err != nil {
+		return err
+	}
+	_, err = s.ExecContext(ctx)
+	return err
 }
 
 // Tx is one transaction. After a statement has failed every further one returns that same error:
@@ -173,24 +184,21 @@ func (tx *Tx) writeSeq() error {
 	return err
 }
 
-// View runs fn in a read transaction on one snapshot of the file. ctx bounds the wait for a reader,
-// not the transaction. It returns fn's error, ErrMoved or ErrOtherSchema (what fn read is not to be told), ctx's
-// error or ErrClosed.
+// View runs fn in a read transaction on one snapshot of the file. ctx bounds the wait for a reader; the
+// transaction itself ends after 5 s, and a fn that is not done by then gets ErrTooLong. What needs longer
+// reads in pages, each in a View of its own. It returns fn's error, ErrMoved or ErrOtherSchema (what fn read
+// is not to be told), ctx's error, ErrTooLong or ErrClosed.
 func (db *DB) View(ctx context.Context, fn func(*Tx) error) error {
-	var c *conn
-	select {
-	case c = <-db.readers:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-db.closing:
-		return ErrClosed
+	return db.view(ctx, db.opt.ReadFor, fn)
+}
+
+func (db *DB) view(ctx context.Context, limit time.Duration, fn func(*Tx) error) (err error) {
+	r, beginErr := db.beginRead(ctx, context.Background(), limit)
+	if beginErr != nil {
+		return beginErr
 	}
-	defer func() { db.readers <- c }()
-	tx := &Tx{conn: c, ctx: context.Background(), now: db.opt.Now().UnixMilli(), boot: db.opt.Boot}
-	if _, err := tx.exec(sqlBeginRead); err != nil {
-		return fmt.Errorf("begin to read: %w", err)
-	}
-	defer func() { _, _ = c.sql.ExecContext(tx.ctx, sqlRollback) }() // nothing was written
+	defer func() { err = db.endRead(r, err) }()
+	tx := &Tx{conn: r.conn, ctx: r.ctx, now: db.opt.Now().UnixMilli(), boot: db.opt.Boot}
 	if err := db.checkVersion(tx); err != nil {
 		return err
 	}
