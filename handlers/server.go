@@ -84,6 +84,7 @@ type Server struct {
 	crossOrigin *http.CrossOriginProtection
 	inFlight    atomic.Int64
 	looks       looks
+	bodyBytes   atomic.Int64 // of requests under way, see bounded
 	freeBytes   func(dir string) (uint64, error)
 }
 
@@ -100,7 +101,7 @@ func New(opt Options) *Server {
 		freeBytes:   store.FreeBytes,
 	}
 	s.echo.HTTPErrorHandler = s.echoError
-	s.echo.Pre(s.observe, s.guard, s.limit, s.sameOrigin)
+	s.echo.Pre(s.observe, s.guard, s.limit, s.boundBodies, s.sameOrigin)
 	s.routes()
 	return s
 }

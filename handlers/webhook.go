@@ -58,7 +58,10 @@ func readJSON(r *http.Request) ([]byte, error) {
 			err = nil
 		}
 	}
+	var refused *Problem
 	switch {
+	case errors.As(err, &refused): // by whoever bounds the bodies
+		return body, refused
 	case err != nil:
 		return body, &Problem{Status: http.StatusBadRequest, Name: "bad-json", Detail: "the body did not arrive whole",
 			cause: fmt.Errorf("%w: %w", errCutShort, err)}
