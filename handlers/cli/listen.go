@@ -3,12 +3,70 @@ package cli
 import (
 	"fmt"
 	"net"
+	"sync"
 )
 
-// Listen opens a listener and tells its base address, "http://127.0.0.1:8080".
+// Of the connections that clients may hold at once: at most mostConnections, and not more than half of the
+// file descriptors that are left beside ownDescriptors, so that the file, the log and what goes out never lack
+// one (TestDescriptorsUsedUp).
+const (
+	mostConnections = 2048
+	ownDescriptors  = 128
+)
+
+// Listen opens a listener and tells its base address, "http://127.0.0.1:8080". Beyond as many connections as
+// the process can bear, a client waits until another one has gone.
 func Listen(addr string) (l net.Listener, base string, err error) {
 	if l, err = net.Listen("tcp", addr); err != nil {
 		return nil, "", fmt.Errorf("can't listen on %s (%w): stop what uses it or give --addr another one", addr, err)
 	}
-	return l, "http://" + l.Addr().String(), nil
+	places := make(chan struct{}, connections(descriptors()))
+	return &limited{Listener: l, places: places, closed: make(chan struct{})}, "http://" + l.Addr().String(), nil
+}
+
+// connections is how many there may be in a process that may have so many descriptors; 0 is not known.
+func connections(descriptors uint64) int {
+	if descriptors == 0 {
+		return mostConnections
+	}
+	left := int64(min(descriptors, 1<<30)) - ownDescriptors
+	return int(min(max(left/2, 8), mostConnections))
+}
+
+// limited is a listener that accepts only while there is a place.
+type limited struct {
+	net.Listener
+	places chan struct{}
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	select {
+	case l.places <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.places
+		return nil, err
+	}
+	return &placed{Conn: c, leave: sync.OnceFunc(func() { <-l.places })}, nil
+}
+
+func (l *limited) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+// placed is a connection that gives its place back once.
+type placed struct {
+	net.Conn
+	leave func()
+}
+
+func (p *placed) Close() error {
+	defer p.leave()
+	return p.Conn.Close()
 }
