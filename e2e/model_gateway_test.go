@@ -82,7 +82,6 @@ type letter struct {
 	fault  fault
 	at     time.Time
 	ended  bool // its sender has its answer, or an error
-	linked bool // the model has found the row of its attempt
 }
 
 // modelGateway is one target. It honours a key for keyTTL after it first acted on it, or never.

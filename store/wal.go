@@ -101,6 +101,11 @@ const sqlEmptyWAL = `PRAGMA wal_checkpoint(TRUNCATE)`
 // emptyWAL moves what is in the -wal to the file and reports whether it is empty now. A reader of another
 // program is in the way; a patient one waits for as long as those of this program last.
 func (db *DB) emptyWAL(patient bool) bool {
+	if db.InPlace() != nil { // it would meet another index or file
+		return false
+	}
+	defer db.stage.enter(Idle)
+	db.stage.enter(Syncing)
 	if patient {
 		db.writerWaits(db.opt.ReadFor + time.Second)
 		defer db.writerWaits(0)
