@@ -46,6 +46,7 @@ func failing(tried *atomic.Int64, with map[crashdisk.Kind]int32) crashdisk.Fault
 
 var (
 	noWrites = map[crashdisk.Kind]int32{crashdisk.Write: crashdisk.WriteError, crashdisk.Sync: crashdisk.SyncError}
+	noRoom   = map[crashdisk.Kind]int32{crashdisk.Write: crashdisk.Full}
 	nothing  = map[crashdisk.Kind]int32{crashdisk.Read: crashdisk.ReadError, crashdisk.Write: crashdisk.WriteError, crashdisk.Sync: crashdisk.SyncError}
 )
 
@@ -71,9 +72,15 @@ func (l *lockedBuffer) lines(part string) (n int) {
 	return n
 }
 
-// The disk answers with errors for a minute. The relay stays, tries less and less often, says so once for the local
+// The disk answers with errors, or has no room, for a minute. The relay stays, tries less and less often, says so once for the local
 // effects and once for the target, and goes on by itself within longestSetback, though its schedule is hourly.
 func TestDiskFailsForAMinute(t *testing.T) {
+	for name, ill := range map[string]map[crashdisk.Kind]int32{"errors": noWrites, "no room": noRoom} {
+		t.Run(name, func(t *testing.T) { failForAMinute(t, ill) })
+	}
+}
+
+func failForAMinute(t *testing.T, ill map[crashdisk.Kind]int32) {
 	synctest.Test(t, func(t *testing.T) {
 		db, disk := sickFile(t)
 		markReal(t, db, "test")
@@ -90,7 +97,7 @@ func TestDiskFailsForAMinute(t *testing.T) {
 			t.Fatal(err)
 		}
 		var tried atomic.Int64
-		disk.Break(failing(&tried, noWrites))
+		disk.Break(failing(&tried, ill))
 		loop, stop := startLoop(t, r)
 		time.Sleep(time.Minute)
 		if sent, _, _ := g.seen(); sent > 0 {
