@@ -119,7 +119,7 @@ func (b *ballast) fill() (err error) {
 	if int64(free)+ballastHeld(b.path) < roomForBallast*b.size {
 		return syscall.ENOSPC
 	}
-	f, err := os.OpenFile(b.path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(b.path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// noFollow has an open fail at a symbolic link.
+const noFollow = unix.O_NOFOLLOW
+
 // allocate makes f hold size bytes of the disk. Where the filesystem can't reserve them they are written, at random:
 // a filesystem that compresses would keep nothing else.
 func allocate(f *os.File, size int64) error {

@@ -4,6 +4,8 @@ package store
 
 import "os"
 
+const noFollow = 0
+
 // allocate is never come to: without diskOf no ballast is kept.
 func allocate(*os.File, int64) error { return errOnlyLinux }
 
