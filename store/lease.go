@@ -55,16 +55,24 @@ func (db *DB) NewHolder(ctx context.Context, workers int) (*Holder, error) {
 		return nil, err
 	}
 	h.slots, h.witnesses = workers, witnesses
-	if h.file, err = os.OpenFile(h.path, os.O_RDWR, 0); err == nil {
-		_, err = h.file.Write(make([]byte, workers*slotWidth)) // a note that is taken later needs no room
-	}
-	if err != nil {
+	if err := h.makeSlots(); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the lock file: %w", err), os.Remove(h.path), h.lock.Unlock())
 	}
 	for slot := range workers {
 		h.free = append(h.free, slot)
 	}
 	return h, nil
+}
+
+// makeSlots opens the lock file and takes the room of every note: one that is taken later needs none.
+func (h *Holder) makeSlots() (err error) {
+	if h.file, err = os.OpenFile(h.path, os.O_RDWR, 0); err != nil {
+		return err
+	}
+	if _, err = h.file.Write(make([]byte, h.slots*slotWidth)); err != nil {
+		return errors.Join(err, h.file.Close())
+	}
+	return nil
 }
 
 // lockNew makes and locks a file under a new name. A relay that starts at the same time and sweeps may
