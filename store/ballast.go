@@ -150,7 +150,7 @@ func (db *DB) makeRoom(err error) bool {
 	}
 	had := db.ballast.size > 0 && ballastHeld(db.ballast.path) > 0
 	gave := had && emptyBallast(db.ballast.path) == nil
-	_, _ = db.writer.sql.ExecContext(context.Background(), `PRAGMA wal_checkpoint(PASSIVE)`) // then the WAL begins anew
+	_, _ = db.writer.sql.ExecContext(context.Background(), sqlWriteBack) // then the WAL begins anew
 	return gave
 }
 

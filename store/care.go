@@ -11,11 +11,10 @@ import (
 	sqlitelib "modernc.org/sqlite/lib"
 )
 
-// How long one step of the file's own care may keep the writer.
+// How long one step of the file's own care may take.
 const (
-	careAtWriter = 2 * time.Second
-	// careAside is how long the part that keeps nobody may take.
-	careAside = 10 * time.Minute
+	careAtWriter = 2 * time.Second  // of the part that keeps the writer
+	careAside    = 10 * time.Minute // of the part that keeps nobody
 )
 
 // Checkpointed is what a checkpoint came to: the bytes of the -wal before and after.
@@ -30,7 +29,7 @@ func (db *DB) Checkpoint(ctx context.Context) (done Checkpointed, err error) {
 		return done, fmt.Errorf("write the wal back: %w", err)
 	}
 	err = db.errand(ctx, careAtWriter, func(ctx context.Context, c *sql.Conn) error {
-		return checkpoint(ctx, c, `PRAGMA wal_checkpoint(TRUNCATE)`)
+		return checkpoint(ctx, c, sqlEmptyWAL)
 	})
 	done.After = db.walBytes()
 	if err != nil {
@@ -49,7 +48,7 @@ func (db *DB) checkpointAside(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	if err := checkpoint(ctx, c, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil && !errors.Is(err, ErrBusy) { // busy: somebody else does it
+	if err := checkpoint(ctx, c, sqlWriteBack); err != nil && !errors.Is(err, ErrBusy) { // busy: somebody else does it
 		return err
 	}
 	return nil
@@ -72,6 +71,13 @@ func (db *DB) aside(ctx context.Context, dsn string) (*sql.Conn, func() error, e
 	return c, func() error { return errors.Join(c.Close(), pool.Close()) }, nil
 }
 
+// What a checkpoint does: as much as keeps nobody, or all, with the -wal empty at its end.
+const (
+	sqlWriteBack = `PRAGMA wal_checkpoint(PASSIVE)`
+	sqlEmptyWAL  = `PRAGMA wal_checkpoint(TRUNCATE)`
+)
+
+// checkpoint returns ErrBusy when somebody was in the way of a part of it.
 func checkpoint(ctx context.Context, c *sql.Conn, pragma string) error {
 	var busy, frames, moved int
 	if err := c.QueryRowContext(ctx, pragma).Scan(&busy, &frames, &moved); err != nil {

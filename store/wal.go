@@ -96,8 +96,6 @@ func (k *walKeeper) giveBack() {
 	k.held, k.since = nil, time.Time{}
 }
 
-const sqlEmptyWAL = `PRAGMA wal_checkpoint(TRUNCATE)`
-
 // emptyWAL moves what is in the -wal to the file and reports whether it is empty now. A reader of another
 // program is in the way; a patient one waits for as long as those of this program last.
 func (db *DB) emptyWAL(patient bool) bool {
@@ -110,9 +108,7 @@ func (db *DB) emptyWAL(patient bool) bool {
 		db.writerWaits(db.opt.ReadFor + time.Second)
 		defer db.writerWaits(0)
 	}
-	var busy, inWAL, moved int
-	err := db.writer.sql.QueryRowContext(context.Background(), sqlEmptyWAL).Scan(&busy, &inWAL, &moved)
-	return err == nil && busy == 0
+	return checkpoint(context.Background(), db.writer.sql, sqlEmptyWAL) == nil
 }
 
 // writerWaits sets how long SQLite itself waits for others on the writer's connection. To begin a transaction
