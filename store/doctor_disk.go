@@ -124,6 +124,12 @@ func DiskUnder(dir string) (Disk, error) {
 	return Disk{Free: free, Total: total, Filesystem: kind}, err
 }
 
+// FreeBytes returns how many bytes a program may still write in dir; an error outside of Linux.
+func FreeBytes(dir string) (uint64, error) {
+	free, _, _, err := diskOf(dir)
+	return free, err
+}
+
 func (db *DB) lookAtWAL() Check {
 	st, err := os.Stat(db.path + "-wal") // looked at, never opened
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

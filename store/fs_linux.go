@@ -125,12 +125,3 @@ func unescapeMount(s string) string {
 	}
 	return b.String()
 }
-
-// FreeBytes returns how many bytes a program may still write in dir.
-func FreeBytes(dir string) (uint64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, err
-	}
-	return st.Bavail * uint64(st.Bsize), nil
-}
