@@ -57,15 +57,15 @@ type Claim struct {
 	Probe   bool     // one ticket was claimed to try a target that an answer has paused
 	// Elsewhere are the targets of due tickets that were left alone because they are real in this file.
 	Elsewhere []string
-	Until     time.Time // on Go's clock, which stands still while the machine sleeps; Left says more
 
-	made reading
-	boot BootClock
+	until time.Time // on Go's clock, which stands still while the machine sleeps; Left says more
+	made  reading
+	boot  BootClock
 }
 
 // Left is how much of the lease is left, by Go's clock and by the time since boot, whichever is further.
 func (c Claim) Left() time.Duration {
-	left := time.Until(c.Until)
+	left := time.Until(c.until)
 	if c.boot == nil {
 		return left
 	}
@@ -89,7 +89,7 @@ func (db *DB) Claim(ctx context.Context, r ClaimRequest) (Claim, error) {
 	if err != nil {
 		return Claim{}, fmt.Errorf("claim tickets: %w", err)
 	}
-	c.Until, c.made, c.boot = made.at.Add(r.Lease), made, db.opt.Boot
+	c.until, c.made, c.boot = made.at.Add(r.Lease), made, db.opt.Boot
 	return c, nil
 }
 

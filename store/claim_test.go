@@ -235,8 +235,8 @@ func TestLeaseCountsFromBeforeTheClaim(t *testing.T) {
 		synctest.Wait()
 		<-time.After(20 * time.Second) // of the bubble: the claim waits for the writer
 		letGo()
-		if c := <-got; !c.Until.Equal(began.Add(time.Minute)) {
-			t.Errorf("the lease ends %v after the claim began, want 1m", c.Until.Sub(began))
+		if c := <-got; !c.until.Equal(began.Add(time.Minute)) {
+			t.Errorf("the lease ends %v after the claim began, want 1m", c.until.Sub(began))
 		}
 	})
 }
