@@ -7,25 +7,32 @@ import (
 	"time"
 )
 
+// sleeper opens a file on a machine that has slept for as long as slept says, and a holder of leases there.
+func sleeper(t *testing.T, path string, slept *time.Duration) (*DB, *Holder) {
+	t.Helper()
+	began := time.Now()
+	db, err := Open(context.Background(), path, Options{Readers: 1, Boot: func() (string, int64) {
+		return "boot 1", (time.Since(began) + *slept).Milliseconds()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	holder, err := db.NewHolder(context.Background(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { holder.Close() })
+	return db, holder
+}
+
 // A machine sleeps for three hours in the middle of a lease, which Go's clock does not see. The holder's time is up
 // as soon as it is awake, then the ticket is taken over, once, and what the holder settles changes nothing.
 func TestLeaseEndsWhileTheMachineSleeps(t *testing.T) {
 	path := newPath(t)
 	synctest.Test(t, func(t *testing.T) {
 		slept := time.Duration(0)
-		began := time.Now()
-		db, err := Open(context.Background(), path, Options{Readers: 1, Boot: func() (string, int64) {
-			return "boot 1", (time.Since(began) + slept).Milliseconds()
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		holder, err := db.NewHolder(context.Background(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer holder.Close()
+		db, holder := sleeper(t, path, &slept)
 		ids := put(t, db, TicketIssueRefund, 2)
 		watches := []*Watch{db.NewWatch("second"), db.NewWatch("third")}
 		c := claim(t, db, ClaimRequest{Holder: holder.ID, Lease: 2 * time.Minute})
@@ -70,19 +77,7 @@ func TestShortSleepEndsNoLease(t *testing.T) {
 	path := newPath(t)
 	synctest.Test(t, func(t *testing.T) {
 		slept := time.Duration(0)
-		began := time.Now()
-		db, err := Open(context.Background(), path, Options{Readers: 1, Boot: func() (string, int64) {
-			return "boot 1", (time.Since(began) + slept).Milliseconds()
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		holder, err := db.NewHolder(context.Background(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer holder.Close()
+		db, holder := sleeper(t, path, &slept)
 		put(t, db, TicketIssueRefund, 1)
 		watch := db.NewWatch("second")
 		claim(t, db, ClaimRequest{Holder: holder.ID, Lease: 2 * time.Minute})
