@@ -25,8 +25,7 @@ type lane struct {
 	slots    chan struct{} // one in it for each worker that is free
 	poke     chan struct{} // something may have become due
 	halted   atomic.Value  // why nothing may be sent, as the last look found
-	began    time.Time
-	round    atomic.Int64 // time since began of the last pass that ended well
+	pulse    pulse         // a beat for each pass that ended well
 	setbacks setbacks
 	soon     atomic.Int64 // how long until something becomes due, as the last look found; 0 unknown
 }
@@ -39,7 +38,7 @@ func newLane(r *Runner, remote Remote) *lane {
 		pace:  rate.NewLimiter(rate.Inf, 1),
 		slots: make(chan struct{}, remote.Concurrency),
 		poke:  make(chan struct{}, 1),
-		began: time.Now(),
+		pulse: newPulse(),
 	}
 	l.setbacks.log = l.log
 	if remote.Rate > 0 {
@@ -56,7 +55,7 @@ const lookEvery = time.Second
 
 // run works until ctx ends, then waits for what is under way.
 func (l *lane) run(ctx context.Context) {
-	l.alive()
+	l.pulse.beat()
 	look := time.NewTimer(0)
 	defer look.Stop()
 	for ctx.Err() == nil {
@@ -70,7 +69,7 @@ func (l *lane) run(ctx context.Context) {
 			l.setbacks.passed()
 		}
 		if err == nil {
-			l.alive()
+			l.pulse.beat()
 		}
 		if claimed > 0 && err == nil {
 			continue
@@ -87,11 +86,6 @@ func (l *lane) run(ctx context.Context) {
 	}
 	l.free(cap(l.slots))
 }
-
-func (l *lane) alive() { l.round.Store(int64(time.Since(l.began))) }
-
-// sinceRound is how long ago the lane last ended a pass well, on the monotonic clock.
-func (l *lane) sinceRound() time.Duration { return time.Since(l.began) - time.Duration(l.round.Load()) }
 
 // limit is how long the lane may take to come round: it waits for a free worker, who may wait for a send and a
 // lookup, and for the target's pace.

@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -20,8 +19,7 @@ type Loop struct {
 	runner   *Runner
 	schedule cron.Schedule
 	log      *slog.Logger
-	began    time.Time
-	round    atomic.Int64 // time since began of the last sign of life
+	pulse    pulse
 	period   time.Duration
 	falls    falls
 	setbacks setbacks
@@ -51,7 +49,7 @@ func ParseSchedule(spec string) (s cron.Schedule, err error) {
 
 // NewLoop returns a Loop. It starts nothing.
 func NewLoop(r *Runner, schedule cron.Schedule) *Loop {
-	return &Loop{runner: r, schedule: schedule, log: r.opt.Log, began: time.Now(), period: period(schedule), setbacks: setbacks{log: r.opt.Log}}
+	return &Loop{runner: r, schedule: schedule, log: r.opt.Log, pulse: newPulse(), period: period(schedule), setbacks: setbacks{log: r.opt.Log}}
 }
 
 // period is the longest time between two of the coming ticks of a schedule.
@@ -69,13 +67,8 @@ func period(schedule cron.Schedule) time.Duration {
 	return longest
 }
 
-// SinceRound is how long ago the loop last came round, on the monotonic clock.
-func (l *Loop) SinceRound() time.Duration {
-	return time.Since(l.began) - time.Duration(l.round.Load())
-}
-
-// Limit is how long the loop may take to come round.
-func (l *Loop) Limit() time.Duration { return max(3*l.period, leastLimit) }
+// limit is how long the loop may take to come round.
+func (l *Loop) limit() time.Duration { return max(3*l.period, leastLimit) }
 
 // leastLimit is what a loop, or a lane, is given at least.
 const leastLimit = 30 * time.Second
@@ -87,9 +80,9 @@ func (l *Loop) late() (late []string) {
 			late = append(late, fmt.Sprintf("%s has not come round for %s, which is longer than %s", what, since.Round(time.Second), limit.Round(time.Second)))
 		}
 	}
-	over("the relay's loop", l.SinceRound(), l.Limit())
+	over("the relay's loop", l.pulse.since(), l.limit())
 	for _, lane := range l.runner.lanes {
-		over("the lane of target "+lane.remote.Name, lane.sinceRound(), lane.limit())
+		over("the lane of target "+lane.remote.Name, lane.pulse.since(), lane.limit())
 	}
 	return late
 }
@@ -105,8 +98,6 @@ func (l *Loop) beganAgain() string {
 	}
 	return fmt.Sprintf("the relay broke off and was begun again, %s ago at the last (%d since the start): the log says why", ago.Round(time.Second), times)
 }
-
-func (l *Loop) alive() { l.round.Store(int64(time.Since(l.began))) }
 
 // Run works until ctx ends, then finishes or gives back what is in hand and returns nil. A panic is
 // logged and the loop begins again.
@@ -190,7 +181,7 @@ func (l *Loop) rounds(ctx context.Context, tick <-chan struct{}) (err error) {
 			switch err := l.drain(ctx); {
 			case err == nil:
 				l.setbacks.passed()
-				l.alive()
+				l.pulse.beat()
 			case ctx.Err() == nil:
 				l.setbacks.failed(err)
 			}
@@ -219,7 +210,7 @@ func (l *Loop) drain(ctx context.Context) error {
 		case tally.settled() == 0:
 			return nil
 		}
-		l.alive()
+		l.pulse.beat()
 	}
 	return nil
 }

@@ -109,8 +109,8 @@ func TestRoundIsSeen(t *testing.T) {
 	db := openFile(t)
 	r := newRunner(t, db, nil)
 	l, stop := startLoop(t, r)
-	if l.Limit() != 3*time.Hour {
-		t.Errorf("limit %v, want 3h", l.Limit())
+	if l.limit() != 3*time.Hour {
+		t.Errorf("limit %v, want 3h", l.limit())
 	}
 	put(t, db, 1)
 	deadline := time.Now().Add(10 * time.Second)
@@ -120,7 +120,7 @@ func TestRoundIsSeen(t *testing.T) {
 		}
 	}
 	stop()
-	if since := l.SinceRound(); since > 10*time.Second {
+	if since := l.pulse.since(); since > 10*time.Second {
 		t.Errorf("last round %v ago", since)
 	}
 }
@@ -137,8 +137,8 @@ func TestFailingPassesAreSeen(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	l.began = l.began.Add(-time.Minute)
-	if l.drain(t.Context()) == nil || l.SinceRound() < time.Minute {
-		t.Errorf("a failed pass counts as a round: %v", l.SinceRound())
+	l.pulse.began = l.pulse.began.Add(-time.Minute)
+	if l.drain(t.Context()) == nil || l.pulse.since() < time.Minute {
+		t.Errorf("a failed pass counts as a round: %v", l.pulse.since())
 	}
 }

@@ -103,8 +103,8 @@ func failForAMinute(t *testing.T, ill map[crashdisk.Kind]int32) {
 		if sent, _, _ := g.seen(); sent > 0 {
 			t.Errorf("%d letters were sent though no row could be written", sent)
 		}
-		if db.LastCommit() == nil || loop.SinceRound() < 50*time.Second {
-			t.Errorf("LastCommit %v, the loop came round %s ago: nobody can tell that something is wrong", db.LastCommit(), loop.SinceRound())
+		if db.LastCommit() == nil || loop.pulse.since() < 50*time.Second {
+			t.Errorf("LastCommit %v, the loop came round %s ago: nobody can tell that something is wrong", db.LastCommit(), loop.pulse.since())
 		}
 		// Two that try after 1, 2, 4, 8, 10, 10 … s are about 20 tries of a claim.
 		if n := tried.Load(); n < 5 || n > 60 {

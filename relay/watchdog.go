@@ -143,6 +143,19 @@ func (w *Watchdog) say(told map[string]bool, wrong, warnings []Trouble) {
 	}
 }
 
+// pulse is when something last gave a sign of life, on the monotonic clock.
+type pulse struct {
+	began time.Time
+	last  atomic.Int64 // time since began
+}
+
+func newPulse() pulse { return pulse{began: time.Now()} }
+
+func (p *pulse) beat() { p.last.Store(int64(time.Since(p.began))) }
+
+// since is how long ago the last beat was, or its making if there was none.
+func (p *pulse) since() time.Duration { return time.Since(p.began) - time.Duration(p.last.Load()) }
+
 // falls remembers when something had to begin again.
 type falls struct {
 	mu    sync.Mutex

@@ -101,7 +101,7 @@ func TestHeldFileStarvesNobody(t *testing.T) {
 	awaitTrue(t, "the lock to be felt", func() bool {
 		return errors.Is(db.Update(t.Context(), (*store.Tx).Touch), store.ErrBusy) && causes(w) == "(file held)"
 	})
-	l.began = l.began.Add(-time.Hour) // the loop is late for the same reason
+	l.pulse.began = l.pulse.began.Add(-time.Hour) // the loop is late for the same reason
 	if got := causes(w); got != "(file held), (relay stalled)" {
 		t.Errorf("saw %s", got)
 	}
@@ -155,8 +155,8 @@ func TestRelayThatKeepsFallingIsLate(t *testing.T) {
 	})
 	schedule, _ := ParseSchedule("@every 20s")
 	l := NewLoop(r, schedule)
-	if l.Limit() != time.Minute {
-		t.Errorf("limit %v, want three periods", l.Limit())
+	if l.limit() != time.Minute {
+		t.Errorf("limit %v, want three periods", l.limit())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var run sync.WaitGroup
@@ -165,7 +165,7 @@ func TestRelayThatKeepsFallingIsLate(t *testing.T) {
 	awaitTrue(t, "it to fall twice", func() bool { n, _ := l.falls.recent(time.Hour); return n >= 2 })
 	cancel()
 	run.Wait()
-	l.began = l.began.Add(-61 * time.Second) // stands for the time that it took
+	l.pulse.began = l.pulse.began.Add(-61 * time.Second) // stands for the time that it took
 	if got := causes(w); got != "relay stalled, ?relay panicked" {
 		t.Errorf("saw %s", got)
 	}
@@ -181,18 +181,18 @@ func TestLateLane(t *testing.T) {
 	l := NewLoop(r, schedule)
 	w := &Watchdog{DB: db, Loop: l, Log: slog.New(slog.DiscardHandler)}
 	lane := r.lanes[0]
-	lane.began = lane.began.Add(-leastLimit - 100*time.Second) // a send, a lookup and the pace are under way
+	lane.pulse.began = lane.pulse.began.Add(-leastLimit - 100*time.Second) // a send, a lookup and the pace are under way
 	if got := causes(w); got != "" {
 		t.Errorf("saw %s", got)
 	}
-	lane.began = lane.began.Add(-40 * time.Second)
+	lane.pulse.began = lane.pulse.began.Add(-40 * time.Second)
 	if got := causes(w); got != "relay stalled" {
 		t.Errorf("saw %q", got)
 	}
 	if words := w.Conditions()[0].Detail; !strings.HasPrefix(words, "the lane of target test has not come round for 2m50s") {
 		t.Error(words)
 	}
-	lane.alive()
+	lane.pulse.beat()
 	if got := causes(w); got != "" {
 		t.Errorf("saw %s", got)
 	}
