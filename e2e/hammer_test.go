@@ -11,7 +11,7 @@ import (
 	"comanda/store"
 )
 
-// How the hammer is made up. HammerVar makes it longer: COMANDA_HAMMER=60s.
+// How the hammer is made up. hammerVar makes it longer: COMANDA_HAMMER=60s.
 const (
 	hammerVar    = "COMANDA_HAMMER"
 	hammerTime   = 3 * time.Second
