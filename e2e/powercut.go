@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -235,7 +233,7 @@ func (w *labDay) cutEverywhere(ctx context.Context, t *toll, seed uint64, deadli
 		}
 		for _, c := range crashdisk.Cuts {
 			im := image{name: fmt.Sprintf("power cut after operation %d of %d, %s", i+1, len(log), c.Name), files: p.Image(c, r), after: i + 1}
-			if id := fingerprint(im.files, w.promisedBy(i+1)); !seen[id] {
+			if id := crashdisk.Fingerprint(im.files, w.promisedBy(i+1)); !seen[id] {
 				seen[id] = true
 				images <- im
 			}
@@ -253,17 +251,6 @@ func (w *labDay) promisedBy(at int) (n int) {
 		}
 	}
 	return n
-}
-
-func fingerprint(files map[string]crashdisk.Content, promised int) (id [32]byte) {
-	h := sha256.New()
-	fmt.Fprintln(h, promised)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		fmt.Fprintln(h, name, len(files[name]))
-		h.Write(files[name])
-	}
-	h.Sum(id[:0])
-	return id
 }
 
 // examineAll examines images until there are no more.

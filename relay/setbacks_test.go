@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"path/filepath"
@@ -50,21 +49,9 @@ var (
 	nothing  = map[crashdisk.Kind]int32{crashdisk.Read: crashdisk.ReadError, crashdisk.Write: crashdisk.WriteError, crashdisk.Sync: crashdisk.SyncError}
 )
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) lines(part string) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.b.String()) {
+// linesWith is how many lines of a log hold a part.
+func linesWith(log *syncBuffer, part string) (n int) {
+	for line := range strings.Lines(log.String()) {
 		if strings.Contains(line, part) {
 			n++
 		}
@@ -72,8 +59,9 @@ func (l *lockedBuffer) lines(part string) (n int) {
 	return n
 }
 
-// The disk answers with errors, or has no room, for a minute. The relay stays, tries less and less often, says so once for the local
-// effects and once for the target, and goes on by itself within longestSetback, though its schedule is hourly.
+// The disk answers with errors, or has no room, for a minute. The relay stays, tries less and less often, says so
+// once for the local effects and once for the target, and goes on by itself within longestSetback, though its
+// schedule is hourly.
 func TestDiskFailsForAMinute(t *testing.T) {
 	for name, ill := range map[string]map[crashdisk.Kind]int32{"errors": noWrites, "no room": noRoom} {
 		t.Run(name, func(t *testing.T) { failForAMinute(t, ill) })
@@ -84,7 +72,7 @@ func failForAMinute(t *testing.T, ill map[crashdisk.Kind]int32) {
 	synctest.Test(t, func(t *testing.T) {
 		db, disk := sickFile(t)
 		markReal(t, db, "test")
-		g, log := newGateway(), &lockedBuffer{}
+		g, log := newGateway(), &syncBuffer{}
 		r := remoteRunner(t, db, remoteOf(g), func(o *Options) {
 			o.Effects["lab"] = effect{"lab", nil}
 			o.Log = slog.New(slog.NewTextHandler(log, nil))
@@ -110,20 +98,20 @@ func failForAMinute(t *testing.T, ill map[crashdisk.Kind]int32) {
 		if n := tried.Load(); n < 5 || n > 60 {
 			t.Errorf("%d writes and syncs were tried within a minute, want some and not a storm", n)
 		}
-		if n := log.lines("pass failed"); n < 1 || n > 4 {
-			t.Errorf("%d lines say that passes fail, want one each:\n%s", n, log.b.String())
+		if n := linesWith(log, "pass failed"); n < 1 || n > 4 {
+			t.Errorf("%d lines say that passes fail, want one each:\n%s", n, log)
 		}
 		disk.Break(nil)
 		began := time.Now()
 		for counts(t, db).Done < 4 {
 			if time.Since(began) > 3*longestSetback {
-				t.Fatalf("not recovered %s after the disk was well: %+v\n%s", time.Since(began), counts(t, db), log.b.String())
+				t.Fatalf("not recovered %s after the disk was well: %+v\n%s", time.Since(began), counts(t, db), log)
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
 		t.Logf("%d writes and syncs tried within the minute, all done %s after it", tried.Load(), time.Since(began))
-		if n := log.lines("passes succeed again"); n != 2 {
-			t.Errorf("%d lines say that it is over, want 2:\n%s", n, log.b.String())
+		if n := linesWith(log, "passes succeed again"); n != 2 {
+			t.Errorf("%d lines say that it is over, want 2:\n%s", n, log)
 		}
 		stop()
 	})

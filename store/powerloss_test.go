@@ -3,16 +3,13 @@
 package store
 
 import (
-	"crypto/sha256"
 	"database/sql"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -278,7 +275,7 @@ func (l *lab) eachCut(from int, r *rand.Rand, budget int, do func(powerCut)) {
 				continue
 			}
 			image := p.Image(way, r)
-			if id := fingerprintOf(image, len(promised)); !seen[id] {
+			if id := crashdisk.Fingerprint(image, len(promised)); !seen[id] {
 				seen[id] = true
 				do(powerCut{fmt.Sprintf("after operation %d of %d, %s: ", i+1, len(log), way.Name), image, promised})
 			}
@@ -300,17 +297,6 @@ func (l *lab) examineIn(dir string, c powerCut) autopsy {
 		}
 	}
 	return a
-}
-
-func fingerprintOf(image map[string]crashdisk.Content, promised int) (id [32]byte) {
-	h := sha256.New()
-	fmt.Fprintln(h, promised)
-	for _, name := range slices.Sorted(maps.Keys(image)) {
-		fmt.Fprintln(h, name, len(image[name]))
-		h.Write(image[name])
-	}
-	h.Sum(id[:0])
-	return id
 }
 
 func firstOf(all []string) string {

@@ -1,6 +1,12 @@
 package crashdisk
 
-import "math/rand/v2"
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+)
 
 // Content is what a file holds.
 type Content []byte
@@ -136,6 +142,18 @@ func (p *Platter) Image(c Cut, r *rand.Rand) map[string]Content {
 		left[name] = body
 	}
 	return left
+}
+
+// Fingerprint tells images apart after which so many promises are to be kept: none needs to be looked at twice.
+func Fingerprint(image map[string]Content, promises int) (id [32]byte) {
+	h := sha256.New()
+	fmt.Fprintln(h, promises)
+	for _, name := range slices.Sorted(maps.Keys(image)) {
+		fmt.Fprintln(h, name, len(image[name]))
+		h.Write(image[name])
+	}
+	h.Sum(id[:0])
+	return id
 }
 
 func (c Content) applySome(op Op, torn bool, keep func() bool) Content {
