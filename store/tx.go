@@ -4,14 +4,18 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"time"
 )
 
-// conn is one connection with its prepared statements. Only one goroutine uses it at a time.
+// conn is one connection with its prepared statements. Only one goroutine uses it at a time, but for whoever cuts
+// a read short: that one ends the transaction beside its reader.
 type conn struct {
-	sql      *sql.Conn
+	sql    *sql.Conn
+	handle uintptr // SQLite's own name of it
+
+	mu       sync.Mutex
 	prepared map[string]*sql.Stmt // by text; the texts are constants, so the map is bounded
-	handle   uintptr              // SQLite's own name of it
 }
 
 // close gives the connection back to its pool. SQLite keeps a connection open, and its -wal with
@@ -25,6 +29,8 @@ func (c *conn) close() error {
 }
 
 func (c *conn) stmt(ctx context.Context, text string) (*sql.Stmt, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if s := c.prepared[text]; s != nil {
 		return s, nil
 	}
