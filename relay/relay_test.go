@@ -301,7 +301,10 @@ func TestLateRelayChangesNothing(t *testing.T) {
 	}, func(o *Options) { o.Lease = 50 * time.Millisecond })
 	ended := make(chan Tally)
 	go func() {
-		tally, _ := late.RunOnce(t.Context())
+		var tally Tally
+		for calls.Load() == 0 { // on a slow machine the lease may be over before the ticket is begun
+			tally, _ = late.RunOnce(t.Context())
+		}
 		ended <- tally
 	}()
 	<-begun
@@ -317,7 +320,7 @@ func TestLateRelayChangesNothing(t *testing.T) {
 	if got := <-ended; got.Done != 0 {
 		t.Errorf("the late relay says %+v, want nothing done", got)
 	}
-	if after := ticket(t, db, 1); after.EndedSeq != before.EndedSeq || *after.ProcessedAt != *before.ProcessedAt || after.Attempts != 2 {
+	if after := ticket(t, db, 1); after.EndedSeq != before.EndedSeq || *after.ProcessedAt != *before.ProcessedAt || after.Attempts != before.Attempts {
 		t.Errorf("the late relay changed the ticket from %+v to %+v", before, after)
 	}
 	if n := effectsOf(t, db, "1"); n != 1 {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A copy holds what the file holds, with what is only in the -wal; the file and its -wal are not touched, whether
@@ -96,7 +97,7 @@ func TestCopyOfAFileThatWakesUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		copied := open(t, to, Options{Readers: 1})
+		copied := open(t, to, Options{Readers: 1, ReadFor: time.Minute}) // the whole file is looked through
 		if a, err := copied.Query(t.Context(), `PRAGMA integrity_check`); err != nil || a.first() != "ok" {
 			t.Errorf("copy %d: %v, %v", i, a.rows(3), err)
 		}
