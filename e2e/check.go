@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"comanda/store"
 )
@@ -38,6 +39,9 @@ func (a account) String() string {
 
 func (a account) sound() bool { return len(a.lost)+len(a.doubled)+len(a.strange)+len(a.broken) == 0 }
 func (a account) ok() bool    { return a.sound() && a.waiting == 0 }
+
+// examineFor is how long one read may take that examines a file: it goes through all of it, on a slow card too.
+const examineFor = 10 * time.Minute
 
 // audit compares a drained file with what was promised: acknowledged maps each order that was
 // answered with 200 to the tickets that the answer named. What was not acknowledged may be there or

@@ -121,7 +121,7 @@ func (k *killing) judge(ctx context.Context) error {
 	if err := k.p.endAll(ctx, k.server.Load()); err != nil {
 		return err
 	}
-	db, err := store.Open(ctx, k.p.file, store.Options{MustExist: true})
+	db, err := store.Open(ctx, k.p.file, store.Options{MustExist: true, ReadFor: examineFor})
 	if err != nil {
 		return err
 	}

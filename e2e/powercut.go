@@ -307,7 +307,7 @@ func (w *labDay) promised(at int) (acknowledged map[string][]string, settled map
 
 // look opens a file that a power cut has left, as a start after it would.
 func look(ctx context.Context, file, prefix string, acknowledged map[string][]string, settled map[string]bool) (a account, damage error) {
-	db, err := store.Open(ctx, file, store.Options{Readers: 1, Synchronous: "OFF"}) // nobody cuts the power of this one
+	db, err := store.Open(ctx, file, store.Options{Readers: 1, Synchronous: "OFF", ReadFor: examineFor}) // nobody cuts the power of this one
 	if err != nil {
 		return a, err
 	}

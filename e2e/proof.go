@@ -127,7 +127,7 @@ func (p *proof) look(ctx context.Context) (*store.DB, error) {
 	if p.db != nil {
 		return p.db, nil
 	}
-	db, err := store.Open(ctx, p.file, store.Options{MustExist: true, Readers: 1})
+	db, err := store.Open(ctx, p.file, store.Options{MustExist: true, Readers: 1, ReadFor: examineFor})
 	if err != nil {
 		return nil, err
 	}
