@@ -8,13 +8,14 @@ import (
 	"comanda/store"
 )
 
+// syncReport is the middle and the end of what syncs took, of which there is at least one.
 func syncReport(all []time.Duration) SyncReport {
 	slices.Sort(all)
 	at := func(percent int) time.Duration { return all[(len(all)-1)*percent/100] }
 	return SyncReport{Times: len(all), Median: at(50), P99: at(99), TooFast: store.TooFast(at(50))}
 }
 
-// short is a duration with two digits that matter: "4.1 ms", "31 ms", "120 µs".
+// short is a duration in the largest unit that fits, with a decimal below ten: "4.1 ms", "31 ms", "120 µs".
 func short(d time.Duration) string {
 	unit, name := time.Microsecond, "µs"
 	switch {

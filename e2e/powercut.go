@@ -81,17 +81,15 @@ func (w *labDay) end() error {
 func (w *labDay) serve(ctx context.Context, work func(ctx context.Context, base string) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	worked := make(chan error, 1)
+	var worked sync.WaitGroup
+	var wrong error
 	err := w.appliance(ctx, w.file, w.disk.VFS(), w.synchronous, func(base string) error {
-		go func() { worked <- work(ctx, base); cancel() }()
+		worked.Go(func() { defer cancel(); wrong = work(ctx, base) })
 		return nil
 	})
-	select {
-	case e := <-worked:
-		return errors.Join(e, err)
-	default:
-		return err
-	}
+	cancel() // if it has ended by itself, nobody answers the work any more
+	worked.Wait()
+	return errors.Join(wrong, err)
 }
 
 // cutPower has orders taken and carried out in this process, cuts the power after every write, truncate, sync and

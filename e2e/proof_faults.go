@@ -25,7 +25,7 @@ func proveKills(ctx context.Context, p *proof) error {
 	if err != nil {
 		return err
 	}
-	p.say("%s", fmt.Sprintf("Killed: %s. %s orders were acknowledged; %s answers were to orders that were sent again.", k.where(), thousands(len(k.acknowledged)), thousands(k.resent)))
+	p.say("Killed: %s. %s orders were acknowledged; %s answers were to orders that were sent again.", k.where(), thousands(len(k.acknowledged)), thousands(k.resent))
 	p.answerFor(&k.toll)
 	p.invariants(ctx)
 	return nil
