@@ -70,7 +70,7 @@ func run() int {
 type program struct {
 	stdout, stderr io.Writer
 	terminal       bool
-	disk           store.Options // how files are opened; what a shop uses but in the laboratory
+	disk           store.Options // how files are opened: as a shop needs it, or as the laboratory does
 	service        *cli.Service  // nil without a service manager that asked
 }
 
@@ -262,6 +262,10 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 func (a *appliance) options(serving context.Context, credit cli.CreditConfig) handlers.Options {
 	opt := handlers.Options{
 		DB: a.db, Graph: dependencyGraph(), Crash: a.crash, Log: a.log, TargetNames: targetNames, LedgerTypes: ledgerTypes(),
+		Watch: func() (reasons, warnings []string) {
+			wrong, worth := a.dog.Look()
+			return details(wrong), details(worth)
+		},
 		RunRelay: func(ctx context.Context) (handlers.RelayRun, error) {
 			ctx, cancel := context.WithCancel(ctx) // a pass that was asked for ends with the process too
 			defer cancel()
@@ -277,10 +281,6 @@ func (a *appliance) options(serving context.Context, credit cli.CreditConfig) ha
 		opt.Credit = handlers.NewRemoteCredit(handlers.RemoteCreditConfig{
 			URL: credit.URL, Timeout: credit.Timeout, Token: credit.Token, FallbackToBook: credit.FallbackToBook,
 		}, nil)
-	}
-	opt.Watch = func() (reasons, warnings []string) {
-		wrong, worth := a.dog.Look()
-		return details(wrong), details(worth)
 	}
 	return opt
 }
@@ -364,10 +364,9 @@ func (a *appliance) startAlerts(ctx context.Context, c cli.RemoteConfig) (ended 
 		return func() {}
 	}
 	notifier := effects.NewNotifier(c.AlertURL, c.AlertPlain, nil)
-	alerts := &relay.Alerts{DB: a.db, Log: a.log, Tell: func(ctx context.Context, n relay.Notice) error {
+	alerts := &relay.Alerts{DB: a.db, Log: a.log, Watch: a.dog.Conditions, Tell: func(ctx context.Context, n relay.Notice) error {
 		return notifier.Notify(ctx, n.Cause, n.State, n.Text(), n.Since)
 	}}
-	alerts.Watch = a.dog.Conditions
 	done := make(chan struct{})
 	go func() { defer close(done); alerts.Run(ctx) }()
 	return func() { <-done }

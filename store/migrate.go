@@ -122,8 +122,8 @@ func (db *DB) checkVersion(tx *Tx) error {
 	return nil
 }
 
-// migrate applies the steps that the file does not have yet and returns the last one's version. Each runs in its own BEGIN IMMEDIATE,
-// inside which the version is read, so that of several processes exactly one applies it.
+// migrate applies the steps that the file does not have yet and returns the last one's version. Each runs in its
+// own BEGIN IMMEDIATE, inside which the version is read, so that of several processes exactly one applies it.
 func migrate(ctx context.Context, conn *sql.Conn, now func() time.Time, may bool) (version int, err error) {
 	steps, err := schema.Steps()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 // Peek runs one query that somebody typed. Query's connection can't write to this file, but a text
 // that ends Query's transaction first could attach another file and write there; here SQLite compiles
-// nothing but what reads (TestPeekOnlyReads). What is not allowed returns ErrRefused; ctx interrupts, and so does the end of the 5 s that a read may
-// last (ErrTooLong).
+// nothing but what reads (TestPeekOnlyReads). What is not allowed returns ErrRefused; ctx interrupts, and so does
+// the end of the 5 s that a read may last (ErrTooLong).
 func (db *DB) Peek(ctx context.Context, text string) (Answer, error) {
 	if !oneStatement(text) {
 		return Answer{}, refuse("more than one statement was given: ask them one at a time")
