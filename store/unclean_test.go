@@ -64,22 +64,6 @@ func verify(t *testing.T, db *DB, witnessed int64) Verified {
 	return v
 }
 
-// check is what Doctor says under a name.
-func check(t *testing.T, db *DB, name string) Check {
-	t.Helper()
-	checks, err := db.Doctor(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range checks {
-		if c.Name == name {
-			return c
-		}
-	}
-	t.Fatalf("no check is named %q", name)
-	return Check{}
-}
-
 func TestCleanStopLeavesNothingToFindOut(t *testing.T) {
 	db := openNew(t)
 	for range 3 {
@@ -92,7 +76,7 @@ func TestCleanStopLeavesNothingToFindOut(t *testing.T) {
 		}
 	}
 	wantNumber(t, db, 0, `SELECT count(*) FROM processes`)
-	if c := check(t, db, "last unclean stop"); c.Level != LevelOK {
+	if c := checkNamed(t, db, "last unclean stop"); c.Level != LevelOK {
 		t.Errorf("%+v", c)
 	}
 }
@@ -114,7 +98,7 @@ func TestKilledProcessIsFoundOnce(t *testing.T) {
 	c.hear()
 	reached := number(t, db, `SELECT value FROM sequence`)
 	c.kill()
-	if got := check(t, db, "processes that ended without a word"); got.Level != LevelWarning || got.Answer != "1" {
+	if got := checkNamed(t, db, "processes that ended without a word"); got.Level != LevelWarning || got.Answer != "1" {
 		t.Errorf("doctor: %+v", got)
 	}
 	h, stop := arrive(t, db)
@@ -134,11 +118,11 @@ func TestKilledProcessIsFoundOnce(t *testing.T) {
 	if stop.ID == 0 || len(stop.InFlight) != 2 || stop.Witnessed != reached {
 		t.Errorf("what was not found out is not left to the next start: %+v", stop)
 	}
-	if c := check(t, db, "last unclean stop"); c.Level != LevelWarning {
+	if c := checkNamed(t, db, "last unclean stop"); c.Level != LevelWarning {
 		t.Errorf("doctor: %+v", c)
 	}
 	update(t, db, func(tx *Tx) error { return tx.StopChecked(stop.ID, "restarted", "") })
-	if c := check(t, db, "last unclean stop"); c.Level != LevelOK || c.Answer != "restarted" {
+	if c := checkNamed(t, db, "last unclean stop"); c.Level != LevelOK || c.Answer != "restarted" {
 		t.Errorf("doctor: %+v", c)
 	}
 }
