@@ -111,6 +111,9 @@ func (s *storm) sendUntilAnswered(order, body string) {
 			return
 		}
 		s.note(func() { s.unanswered++ })
+		if err == nil { // it answers, and asks for a little time
+			<-time.After(killingPause)
+		}
 		s.awaitServer()
 	}
 	s.note(func() { s.wrong = append(s.wrong, "no answer for "+order) })
