@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -47,42 +46,16 @@ func smallDisk(t *testing.T, mib int) string {
 	return ""
 }
 
-// refusal is an answer with the header that tells when to come back.
-type refusal struct {
-	code       int
-	retryAfter string
-	text       string
-}
-
-func (r refusal) String() string {
-	return fmt.Sprintf("%d, Retry-After %q: %s", r.code, r.retryAfter, r.text)
-}
-
-func sendOrder(ctx context.Context, to, body string) (refusal, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to+"/webhooks/orders", strings.NewReader(body))
-	if err != nil {
-		return refusal{}, err
+// serverOn serves a file in dir without a relay; CUS-7 has credit.
+func serverOn(t *testing.T, dir string) (*proof, *child) {
+	t.Helper()
+	p := newProof(Config{Exe: builtProgram(t), JSON: true}, entry{name: "test"}, dir)
+	t.Cleanup(func() { p.end(context.Background()) })
+	s := must(p.serve("", "--no-relay"))(t)
+	if err := p.client.credit(t.Context(), s.url, "CUS-7", "100.00"); err != nil {
+		t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", "application/json")
-	return answerTo(req)
-}
-
-func ready(ctx context.Context, base string) (refusal, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/readyz", nil)
-	if err != nil {
-		return refusal{}, err
-	}
-	return answerTo(req)
-}
-
-func answerTo(req *http.Request) (refusal, error) {
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return refusal{}, err
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	return refusal{res.StatusCode, res.Header.Get("Retry-After"), string(text)}, err
+	return p, s
 }
 
 // wideOrder has so many lines that it takes some room.
@@ -104,18 +77,13 @@ func TestDiskFull(t *testing.T) {
 		return
 	}
 	ctx := t.Context()
-	p := newProof(Config{Exe: builtProgram(t), JSON: true}, entry{name: "test"}, dir)
-	t.Cleanup(func() { p.end(context.Background()) })
-	s := must(p.serve("", "--no-relay"))(t)
-	if err := p.client.credit(ctx, s.url, "CUS-7", "100.00"); err != nil {
-		t.Fatal(err)
-	}
+	p, s := serverOn(t, dir)
 	filler := filepath.Join(dir, "filler")
 	fillUp(t, filler, 3<<20)
 	taken, owed := []string{}, []int{}
 	for i := 0; len(owed) < 5; i++ {
 		order, body := wideOrder(i)
-		a := must(sendOrder(ctx, s.url, body))(t)
+		a := must(p.client.order(ctx, s.url, body))(t)
 		switch {
 		case a.code == http.StatusOK:
 			taken = append(taken, order)
@@ -131,7 +99,7 @@ func TestDiskFull(t *testing.T) {
 	if st := must(os.Stat(p.file + ".ballast"))(t); st.Size() != 0 || st.Mode().Perm() != 0o600 {
 		t.Errorf("the ballast on a full disk: %d bytes, %s", st.Size(), st.Mode())
 	}
-	if a := must(ready(ctx, s.url))(t); a.code != http.StatusServiceUnavailable || !strings.Contains(a.text, "the disk is full") {
+	if a := must(p.client.do(ctx, http.MethodGet, s.url+"/readyz", ""))(t); a.code != http.StatusServiceUnavailable || !strings.Contains(a.text, "the disk is full") {
 		t.Errorf("/readyz on a full disk: %s", a)
 	}
 	waiting := p.show(ctx, "SELECT count(*) FROM outbox WHERE status='pending';")
@@ -142,7 +110,7 @@ func TestDiskFull(t *testing.T) {
 	if err := p.untilDrained(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if a := must(sendOrder(ctx, s.url, orderBody("EVT-L", "ORD-L", "CUS-7", "1.00", line{"A", 1})))(t); a.code != http.StatusServiceUnavailable || a.retryAfter == "" {
+	if a := must(p.client.order(ctx, s.url, orderBody("EVT-L", "ORD-L", "CUS-7", "1.00", line{"A", 1})))(t); a.code != http.StatusServiceUnavailable || a.retryAfter == "" {
 		t.Errorf("an order while the ballast is given up: %s", a)
 	}
 	t.Logf("%d orders taken, %s tickets waited on the full disk and are done", len(taken), waiting)
@@ -154,7 +122,7 @@ func TestDiskFull(t *testing.T) {
 	for _, i := range owed {
 		order, body := wideOrder(i)
 		for {
-			a := must(sendOrder(ctx, s.url, body))(t)
+			a := must(p.client.order(ctx, s.url, body))(t)
 			if a.code == http.StatusOK {
 				taken = append(taken, order)
 				break
@@ -166,7 +134,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	t.Logf("taken again %s after there was room", time.Since(began).Round(time.Millisecond))
-	if a := must(ready(ctx, s.url))(t); a.code != http.StatusOK {
+	if a := must(p.client.do(ctx, http.MethodGet, s.url+"/readyz", ""))(t); a.code != http.StatusOK {
 		t.Errorf("/readyz with room again: %s", a)
 	}
 	if st := must(os.Stat(p.file + ".ballast"))(t); st.Sys().(*syscall.Stat_t).Blocks*512 < 2<<20 {
@@ -212,15 +180,10 @@ func TestStartOnAFullDisk(t *testing.T) {
 		return
 	}
 	ctx := t.Context()
-	p := newProof(Config{Exe: builtProgram(t), JSON: true}, entry{name: "test"}, dir)
-	t.Cleanup(func() { p.end(context.Background()) })
-	s := must(p.serve("", "--no-relay"))(t)
-	if err := p.client.credit(ctx, s.url, "CUS-7", "100.00"); err != nil {
-		t.Fatal(err)
-	}
+	p, s := serverOn(t, dir)
 	for i := range 3 {
 		_, body := wideOrder(i)
-		if a := must(sendOrder(ctx, s.url, body))(t); a.code != http.StatusOK {
+		if a := must(p.client.order(ctx, s.url, body))(t); a.code != http.StatusOK {
 			t.Fatal(a)
 		}
 	}
@@ -241,7 +204,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	order := orderBody("EVT-L", "ORD-L", "CUS-7", "1.00", line{"A", 1})
-	if a := must(sendOrder(ctx, s.url, order))(t); a.code != http.StatusServiceUnavailable || a.retryAfter == "" {
+	if a := must(p.client.order(ctx, s.url, order))(t); a.code != http.StatusServiceUnavailable || a.retryAfter == "" {
 		t.Errorf("an order while the ballast is given up: %s", a)
 	}
 	if err := p.lookAway(); err != nil {
@@ -251,7 +214,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		a := must(sendOrder(ctx, s.url, order))(t)
+		a := must(p.client.order(ctx, s.url, order))(t)
 		if a.code == http.StatusOK {
 			break
 		}
@@ -271,7 +234,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = must(p.serve(""))(t)
-	if a := must(sendOrder(ctx, s.url, order))(t); a.code != http.StatusOK {
+	if a := must(p.client.order(ctx, s.url, order))(t); a.code != http.StatusOK {
 		t.Errorf("where a first start had failed: %s", a)
 	}
 	if err := p.endAll(ctx, s); err != nil {

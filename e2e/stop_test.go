@@ -58,12 +58,12 @@ SELECT 'ORD-' || i, 'issue_refund', '{"amount":2154.00,"currency":"MXN"}', 'refu
 
 // slowGateway answers a refund once it is let go; came tells that one has arrived.
 func slowGateway(t *testing.T) (url string, came <-chan string, let chan<- struct{}) {
-	arrived, go1 := make(chan string, 10), make(chan struct{}, 10)
+	arrived, mayAnswer := make(chan string, 10), make(chan struct{}, 10)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then does the server hear of a client that goes away
 		arrived <- r.Header.Get("Idempotency-Key")
 		select {
-		case <-go1:
+		case <-mayAnswer:
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, `{"id":"rf_1","status":"succeeded"}`)
 		case <-r.Context().Done():
@@ -71,7 +71,7 @@ func slowGateway(t *testing.T) (url string, came <-chan string, let chan<- struc
 		}
 	}))
 	t.Cleanup(s.Close)
-	return s.URL, arrived, go1
+	return s.URL, arrived, mayAnswer
 }
 
 // A server that is asked to end while a refund is on its way waits for the answer; asked twice it ends at once, and

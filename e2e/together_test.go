@@ -133,12 +133,7 @@ func TestFileTakenAwayUnderAServer(t *testing.T) {
 		t.Run("file"+tail, func(t *testing.T) {
 			p := onFile(t, builtProgram(t))
 			s := must(p.serve(""))(t)
-			post := func(to *child, order string) string {
-				t.Helper()
-				body := orderBody("EVT-"+order, order, "CUS-7", "100.00", line{"A", 1})
-				return said(t, must(http.Post(to.url+"/webhooks/orders", "application/json", strings.NewReader(body)))(t))
-			}
-			if a := post(s, "ORD-1"); !strings.HasPrefix(a, "200") {
+			if a := postTo(t, s, "ORD-1"); !strings.HasPrefix(a, "200") {
 				t.Fatal(a)
 			}
 			if err := p.untilDrained(t.Context()); err != nil {
@@ -152,7 +147,7 @@ func TestFileTakenAwayUnderAServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, order := range []string{"ORD-1", "ORD-2"} {
-				if a := post(s, order); !strings.HasPrefix(a, "503") {
+				if a := postTo(t, s, order); !strings.HasPrefix(a, "503") {
 					t.Errorf("%s is answered with %s", order, a)
 				}
 			}
@@ -174,7 +169,7 @@ func TestFileTakenAwayUnderAServer(t *testing.T) {
 				}
 			}
 			s = must(p.serve(""))(t)
-			if a := post(s, "ORD-1"); !strings.Contains(a, `"duplicate"`) {
+			if a := postTo(t, s, "ORD-1"); !strings.Contains(a, `"duplicate"`) {
 				t.Errorf("what was promised is answered with %s", a)
 			}
 			if err := p.endAll(t.Context(), s); err != nil {
@@ -204,6 +199,13 @@ func newerProgram(t *testing.T) string {
 	return exe
 }
 
+// postTo sends a refund's order to a server and returns its answer's status and body.
+func postTo(t *testing.T, to *child, order string) string {
+	t.Helper()
+	body := orderBody("EVT-"+order, order, "CUS-7", "100.00", line{"A", 1})
+	return said(t, must(http.Post(to.url+"/webhooks/orders", "application/json", strings.NewReader(body)))(t))
+}
+
 // said is an answer's status and body.
 func said(t *testing.T, res *http.Response) string {
 	t.Helper()
@@ -216,12 +218,7 @@ func said(t *testing.T, res *http.Response) string {
 func TestNewerProgramUnderAnOlderOne(t *testing.T) {
 	p := onFile(t, builtProgram(t))
 	older := must(p.serve(""))(t)
-	post := func(to *child, order string) string {
-		t.Helper()
-		body := orderBody("EVT-"+order, order, "CUS-7", "100.00", line{"A", 1})
-		return said(t, must(http.Post(to.url+"/webhooks/orders", "application/json", strings.NewReader(body)))(t))
-	}
-	if a := post(older, "ORD-OLD"); !strings.HasPrefix(a, "200") {
+	if a := postTo(t, older, "ORD-OLD"); !strings.HasPrefix(a, "200") {
 		t.Fatal(a)
 	}
 	if err := p.untilDrained(t.Context()); err != nil {
@@ -233,17 +230,17 @@ func TestNewerProgramUnderAnOlderOne(t *testing.T) {
 	p.exe = newerProgram(t)
 	newer := must(p.serve("", "--no-relay"))(t)
 	for _, order := range []string{"ORD-OLD", "ORD-NEW"} {
-		if a := post(older, order); !strings.HasPrefix(a, "503") || !strings.Contains(a, `"reason":"schema"`) {
+		if a := postTo(t, older, order); !strings.HasPrefix(a, "503") || !strings.Contains(a, `"reason":"schema"`) {
 			t.Errorf("the older program answers %s with %s", order, a)
 		}
 	}
 	if a := said(t, must(http.Get(older.url+"/readyz"))(t)); !strings.HasPrefix(a, "503") || !strings.Contains(a, "another comanda has brought the file up to date") {
 		t.Errorf("the older program's readiness: %s", a)
 	}
-	if a := post(newer, "ORD-OLD"); !strings.Contains(a, `"duplicate"`) {
+	if a := postTo(t, newer, "ORD-OLD"); !strings.Contains(a, `"duplicate"`) {
 		t.Errorf("the newer program answers an old event with %s", a)
 	}
-	if a := post(newer, "ORD-NEW"); !strings.Contains(a, `"accepted"`) {
+	if a := postTo(t, newer, "ORD-NEW"); !strings.Contains(a, `"accepted"`) {
 		t.Errorf("the newer program answers a new event with %s", a)
 	}
 	refused := older.watch("pass failed")
