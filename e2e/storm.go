@@ -34,9 +34,6 @@ func (s *storm) start(crash string, args ...string) error {
 	if server != nil {
 		s.server.Store(server)
 	}
-	if err != nil && crash != "" && server != nil && server.hasDied() { // at once, with what the one before it had left
-		return nil
-	}
 	return err
 }
 

@@ -76,13 +76,13 @@ func (db *DB) commitLoop() {
 	defer close(db.stopped)
 	wal := walKeeper{db: db}
 	defer wal.giveBack()
-	hurry := time.NewTicker(walHurry / 5)
+	hurry := time.NewTicker(walHurry / 4)
 	defer hurry.Stop()
 	for {
-		queue, readers, hurried := db.queue, db.readers, hurry.C
+		queue, readers := db.queue, db.readers
 		switch {
 		case !wal.due():
-			readers, hurried = nil, nil
+			readers = nil
 		case wal.full():
 			queue = nil
 		}
@@ -95,7 +95,7 @@ func (db *DB) commitLoop() {
 			wal.take(c)
 		case c := <-db.home:
 			wal.take(c)
-		case <-hurried:
+		case <-hurry.C: // also where this process only reads what another one writes
 			wal.hurry()
 		case <-db.closing:
 			for { // what was handed in before Close is still done
