@@ -201,7 +201,7 @@ func (w *modelWorld) moves(r *modelRelay, stopAt string, luck uint64) error {
 			return fmt.Errorf("%s left %s to a dead relay", r.name, t.key)
 		}
 	}
-	if len(local) > 0 && !r.stood && local[0].status != "done" {
+	if len(local) > 0 && len(dead) == 0 && !r.stood && local[0].status != "done" { // what a dead one held comes first, by its number
 		return fmt.Errorf("%s was due and first, and a pass left it %s", local[0].key, local[0].status)
 	}
 	return nil

@@ -76,13 +76,13 @@ func (db *DB) commitLoop() {
 	defer close(db.stopped)
 	wal := walKeeper{db: db}
 	defer wal.giveBack()
-	hurry := time.NewTicker(walHurry / 4)
+	hurry := time.NewTicker(walHurry / 5)
 	defer hurry.Stop()
 	for {
-		queue, readers := db.queue, db.readers
+		queue, readers, hurried := db.queue, db.readers, hurry.C
 		switch {
 		case !wal.due():
-			readers = nil
+			readers, hurried = nil, nil
 		case wal.full():
 			queue = nil
 		}
@@ -95,7 +95,7 @@ func (db *DB) commitLoop() {
 			wal.take(c)
 		case c := <-db.home:
 			wal.take(c)
-		case <-hurry.C: // also where this process only reads what another one writes
+		case <-hurried:
 			wal.hurry()
 		case <-db.closing:
 			for { // what was handed in before Close is still done

@@ -81,11 +81,8 @@ func (k *walKeeper) take(c *conn) {
 
 // hurry cuts short who reads for too long; who can't be cut short makes this try fail.
 func (k *walKeeper) hurry() {
-	if k.since.IsZero() {
-		return
-	}
 	k.db.reads.hurry(walHurry, " while the -wal had to be emptied")
-	if time.Since(k.since) > 2*k.db.opt.ReadFor {
+	if time.Since(k.since) > 2*readFor {
 		k.next = time.Now().Add(walAgain)
 		k.giveBack()
 	}
@@ -100,8 +97,7 @@ func (k *walKeeper) giveBack() {
 }
 
 // emptyWAL moves what is in the -wal to the file and reports whether it is empty now. A reader of another
-// program is in the way. A patient try waits for those who read an older state of the file, and then for those
-// who read from the -wal what is in the file by now; each may last as long as a read may.
+// program is in the way; a patient one waits for as long as those of this program last.
 func (db *DB) emptyWAL(patient bool) bool {
 	if db.InPlace() != nil { // it would meet another index or file
 		return false
@@ -109,7 +105,7 @@ func (db *DB) emptyWAL(patient bool) bool {
 	defer db.stage.enter(Idle)
 	db.stage.enter(Syncing)
 	if patient {
-		db.writerWaits(2*db.opt.ReadFor + time.Second)
+		db.writerWaits(db.opt.ReadFor + time.Second)
 		defer db.writerWaits(0)
 	}
 	return checkpoint(context.Background(), db.writer.sql, sqlEmptyWAL) == nil
