@@ -37,7 +37,9 @@ func newModel(path string) (model, error) {
 }
 
 // dsn is the part of a DSN that names the model; SQLite reads %XX there and takes a plus as it is.
-func (m model) dsn() string { return "&modeof=" + url.PathEscape(string(m)) }
+func (m model) dsn() string {
+	return "&modeof=" + strings.ReplaceAll(url.QueryEscape(string(m)), "+", "%20")
+}
 
 func (m model) remove() error { return os.Remove(string(m)) }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -49,8 +50,13 @@ func childModes(args []string, in *bufio.Scanner, out io.Writer) error {
 func TestFilesArePrivate(t *testing.T) {
 	for _, umask := range []string{"0", "022", "077", "0277"} {
 		t.Run(umask, func(t *testing.T) {
-			for _, name := range []string{"comanda.db", "a b+c%20&d.db"} {
-				dir := t.TempDir()
+			for _, name := range []string{"D/comanda.db", "D/a b+c%20&d.db", "R&D/comanda.db", "R&vfs=unix-none&mode=memory/comanda.db"} {
+				top := t.TempDir()
+				dir := filepath.Join(top, filepath.Dir(name))
+				if err := errors.Join(os.Mkdir(filepath.Join(top, "R"), 0o755), os.Mkdir(dir, 0o700)); err != nil { // R: what a path that is cut at a sign names
+					t.Fatal(err)
+				}
+				name = filepath.Base(name)
 				c := spawn(t, "modes", filepath.Join(dir, name), umask)
 				c.hear()
 				seen := 0
