@@ -97,8 +97,18 @@ func ballastFor(file string) int64 {
 	return 0
 }
 
+// givenUp reports whether the ballast is not whole. Something else in its place is none: the file is used without.
 func (b *ballast) givenUp() bool {
-	return b.size > 0 && ballastHeld(b.path) < b.size
+	if b.size == 0 || notAFile(b.path) {
+		return false
+	}
+	return ballastHeld(b.path) < b.size
+}
+
+// notAFile reports whether something lies at path that is not a file.
+func notAFile(path string) bool {
+	st, err := os.Lstat(path)
+	return err == nil && !st.Mode().IsRegular()
 }
 
 // ballastHeld is how much room the file at path holds; what is no file of ours holds none.
@@ -160,6 +170,10 @@ func isFull(err error) bool {
 
 // lookAtBallast says for Doctor how the ballast of a file is.
 func (db *DB) lookAtBallast() Check {
+	if path := ballastPath(db.path); notAFile(path) {
+		return Check{Name: "ballast", Level: LevelWarning, Answer: "none: " + path + " is not a file",
+			Detail: "remove it; until then, when the disk is full, what was accepted waits until there is room"}
+	}
 	return judgeBallast(ballastHeld(ballastPath(db.path)), ballastFor(db.path), exists(ballastPath(db.path)))
 }
 

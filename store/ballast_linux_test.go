@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"comanda/store/crashdisk"
@@ -92,9 +93,22 @@ func TestWhatIsNoBallast(t *testing.T) {
 				t.Fatal(err)
 			}
 			db := open(t, path, Options{Ballast: true})
-			if err := db.Accept(t.Context(), credit("a")); err != nil {
-				t.Error(err)
+			accepts := func() {
+				t.Helper()
+				if err := errors.Join(db.Accept(t.Context(), credit("a")), db.Room()); err != nil {
+					t.Error(err)
+				}
+				if c := checkNamed(t, db, "ballast"); c.Level != LevelWarning || !strings.Contains(c.Answer, "is not a file") {
+					t.Errorf("doctor: %+v", c)
+				}
 			}
+			accepts()
+			other := open(t, newPath(t), Options{Ballast: true}) // and put there while it is open
+			if err := errors.Join(os.Remove(ballastPath(other.Path())), put(t, ballastPath(other.Path()), elsewhere)); err != nil {
+				t.Fatal(err)
+			}
+			db = other
+			accepts()
 			db.makeRoom(ErrFull)
 			if b, err := os.ReadFile(elsewhere); err != nil || string(b) != "mine" {
 				t.Errorf("%q, %v", b, err)
