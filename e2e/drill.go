@@ -104,14 +104,13 @@ const roomFor = 256 << 20
 
 // copy makes the private copy and marks it as the lab's.
 func (d *drill) copy(ctx context.Context) error {
-	st, err := os.Stat(d.DB)
+	bytes, err := sizeOf(d.DB)
 	if err != nil {
-		return fmt.Errorf("there is no file %s: give --db a shop's file", d.DB)
+		return err
 	}
-	d.r.Bytes = st.Size()
 	if disk, err := store.DiskUnder(d.dir); err == nil {
 		d.r.Filesystem, d.r.Volatile = disk.Filesystem, disk.Volatile()
-		if need := uint64(st.Size()) + roomFor; disk.Free < need {
+		if need := uint64(bytes) + roomFor; disk.Free < need {
 			return fmt.Errorf("the drill needs %d MiB free in %s and finds %d: make room, or give --dir another place", need>>20, d.Dir, disk.Free>>20)
 		}
 	}
@@ -143,6 +142,22 @@ func (d *drill) copy(ctx context.Context) error {
 		fmt.Fprintf(d.Stdout, "drill on a private copy of %s (%s, %s), in the lab: no target can be reached\n", d.DB, size(d.r.Bytes), d.r.Filesystem)
 	}
 	return nil
+}
+
+// sizeOf is how many bytes a file and its -wal have.
+func sizeOf(file string) (int64, error) {
+	st, err := os.Stat(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, fmt.Errorf("there is no file %s: give --db a shop's file", file)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look at the file: %w", err)
+	}
+	bytes := st.Size()
+	if wal, err := os.Stat(file + "-wal"); err == nil {
+		bytes += wal.Size()
+	}
+	return bytes, nil
 }
 
 func (d *drill) warn(text string) { d.r.Warnings = append(d.r.Warnings, text) }
