@@ -32,7 +32,7 @@ func (b *BootReport) Run(ctx context.Context) {
 		b.Within = 15 * time.Second
 	}
 	began := time.Now()
-	found, err := b.DB.Verify(ctx, b.Stop.Witnessed)
+	found, err := b.DB.Verify(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			b.Log.Error("the file could not be looked through after an unclean stop; the next start tries again", "error", err)
@@ -41,6 +41,7 @@ func (b *BootReport) Run(ctx context.Context) {
 	}
 	b.mu.Lock()
 	b.seen = found
+	b.seen.Lost += b.Stop.Missing
 	b.mu.Unlock()
 	resumed, parked, err := b.whereabouts(ctx)
 	if err != nil {
@@ -51,12 +52,12 @@ func (b *BootReport) Run(ctx context.Context) {
 	}
 	report := b.words(began, found, resumed, parked)
 	level := slog.LevelInfo
-	if found.Damage != "" || found.Lost+found.Contradicts > 0 {
+	if found.Damage != "" || found.Lost+found.Contradicts+b.Stop.Missing > 0 {
 		level = slog.LevelError
 	}
 	b.Log.Log(ctx, level, report, "in_flight", len(b.Stop.InFlight), "resumed", resumed, "for_a_person", parked,
-		"lost", found.Lost, "contradictions", found.Contradicts, "damage", found.Damage, "took", time.Since(began))
-	err = b.DB.Update(ctx, func(tx *store.Tx) error { return tx.StopChecked(b.Stop.ID, report, found.Damage) })
+		"lost", found.Lost+b.Stop.Missing, "contradictions", found.Contradicts, "damage", found.Damage, "took", time.Since(began))
+	err = b.DB.Update(ctx, func(tx *store.Tx) error { return tx.StopChecked(b.Stop.ID, report, found) })
 	if err != nil && ctx.Err() == nil {
 		b.Log.Warn("what was found after an unclean stop was not written down; the next start looks again", "error", err)
 	}
@@ -84,8 +85,8 @@ func (b *BootReport) words(began time.Time, found store.Verified, resumed, parke
 	switch {
 	case found.Damage != "":
 		return line + " · THE FILE IS DAMAGED: " + found.Damage
-	case found.Lost > 0:
-		line += fmt.Sprintf(" · acknowledged lost AT LEAST %d (checked)", found.Lost)
+	case found.Lost+b.Stop.Missing > 0:
+		line += fmt.Sprintf(" · acknowledged lost AT LEAST %d (checked)", found.Lost+b.Stop.Missing)
 	default:
 		line += " · acknowledged lost 0 (checked)"
 	}

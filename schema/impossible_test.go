@@ -103,7 +103,12 @@ var impossible = []struct {
 	{"a run with an outcome that did not end", insert("task_runs", "finished_at", "NULL"), "task_runs_end_has_outcome"},
 	{"one task twice at one tick", insert("task_runs") + "; " + insert("task_runs"), "UNIQUE constraint failed: task_runs.task, task_runs.run_at"},
 	{"an unclean stop that nobody looks at", insert("unclean_stops", "checker", "''"), "unclean_stops_checker"},
-	{"an unclean stop before the first order", insert("unclean_stops", "witnessed", "-1"), "unclean_stops_witnessed"},
+	{"an unclean stop that lacks less than nothing", insert("unclean_stops", "missing", "-1"), "unclean_stops_missing"},
+	{"an unclean stop that lost less than nothing", insert("unclean_stops", "lost", "-1"), "unclean_stops_lost"},
+	{"an unclean stop contradicted less than never", insert("unclean_stops", "contradicts", "-1"), "unclean_stops_contradicts"},
+	{"an unclean stop with tickets that are no list", insert("unclean_stops", "in_flight", "'['"), "unclean_stops_in_flight"},
+	{"a look after an unclean stop without a report", insert("unclean_stops", "checked_at", "1"), "unclean_stops_check_has_report"},
+	{"a report of a look that nobody took", insert("unclean_stops", "report", "'fine'"), "unclean_stops_check_has_report"},
 
 	{"another history", insert("operator_log") + "; UPDATE operator_log SET who = 'nobody'", "operator_log is append-only"},
 	{"a shorter history", insert("operator_log") + "; DELETE FROM operator_log", "operator_log is append-only"},

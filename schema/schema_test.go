@@ -126,7 +126,7 @@ var good = map[string][]string{
 	"targets":        {"name", "'refund'", "mode", "'real'", "url", "'https://g'", "paused", "NULL", "paused_at", "NULL", "probe_at", "0", "hold_until", "0", "offline_since", "NULL"},
 	"task_runs":      {"task", "'t'", "run_at", "1", "started_at", "1", "finished_at", "2", "outcome", "'done'"},
 	"processes":      {"holder", "'h'", "pid", "1", "started_at", "1"},
-	"unclean_stops":  {"found_at", "1", "checker", "'h'", "in_flight", "'[]'", "witnessed", "0"},
+	"unclean_stops":  {"found_at", "1", "checker", "'h'", "in_flight", "'[]'", "missing", "0"},
 	"alerts":         {"cause", "'review'", "since", "1", "told_at", "0", "times", "0"},
 }
 

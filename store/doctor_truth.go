@@ -12,6 +12,8 @@ const (
 	sqlNoEffectTwice      = `SELECT effect_key, count(*) FROM external_effects_log GROUP BY effect_key HAVING count(*) > 1;`
 	sqlNoDoneWithoutEntry = `SELECT o.id FROM outbox o LEFT JOIN ledger l ON l.effect_key = o.idempotency_key WHERE o.status='done' AND l.effect_key IS NULL;`
 	sqlNoEntryWithoutAct  = `SELECT l.effect_key FROM ledger l LEFT JOIN external_effects_log e USING (effect_key) WHERE l.how='local' AND e.effect_key IS NULL;`
+	sqlEventUndecided     = `SELECT event_id, order_id FROM events WHERE order_id NOT IN (SELECT order_id FROM orders);`
+	sqlOrderInPart        = `SELECT order_id FROM orders WHERE event_id NOT IN (SELECT event_id FROM events) OR order_id NOT IN (SELECT aggregate_id FROM outbox);`
 	// Both only where every line that went out is taken back: a compensation. Only these two exclude each
 	// other; an effect that was added may stand beside either.
 	sqlNoOrderBothWays = `SELECT order_id FROM ledger WHERE effect_type IN ('refund','inventory')
@@ -28,6 +30,8 @@ func (db *DB) lookAtTruth(ctx context.Context) []Check {
 		db.ask(ctx, "invariant: what is done is in the ledger", sqlNoDoneWithoutEntry, noRow("these tickets say done and the ledger does not know it: somebody changed them by hand")),
 		db.ask(ctx, "invariant: what is in the ledger as local went out", sqlNoEntryWithoutAct, noRow("the ledger has these effects and the world does not: somebody changed a table by hand")),
 		db.ask(ctx, "invariant: an order is refunded or delivered, never both", sqlNoOrderBothWays, noRow("these orders were refunded and delivered: take one of the two back by hand")),
+		db.ask(ctx, "invariant: an event has its decision", sqlEventUndecided, noRow("these events were answered and what was decided for them is gone")),
+		db.ask(ctx, "invariant: a decision has its event and its tickets", sqlOrderInPart, noRow("these orders were decided; what they came from or led to is gone")),
 	}
 }
 

@@ -168,11 +168,13 @@ func (tx *Tx) fail(err error) error {
 	return tx.err
 }
 
+const sqlSequence = `SELECT value FROM sequence WHERE id = 1`
+
 // seq hands out the next place in the one sequence over all tables. The counter row is read once
 // and written once a transaction.
 func (tx *Tx) seq() (int64, error) {
 	if !tx.read {
-		if _, err := tx.find(`SELECT value FROM sequence WHERE id = 1`, nil, &tx.next); err != nil {
+		if _, err := tx.find(sqlSequence, nil, &tx.next); err != nil {
 			return 0, err
 		}
 		tx.read = true

@@ -22,9 +22,9 @@ type Flight struct {
 type UncleanStop struct {
 	ID       int64 // 0: there is nothing to find out
 	InFlight []Flight
-	// Witnessed is the last place in the sequence that such a process had noted before it answered; 0 when it
-	// left no note.
-	Witnessed int64
+	// Missing is how many places of the sequence such processes had answered for that the file did not hold when
+	// they were found: a disk forgot what it had called safe, or the file was replaced. 0 when they left no note.
+	Missing int64
 }
 
 const (
@@ -32,11 +32,11 @@ const (
 	sqlArrive        = `INSERT INTO processes (holder, pid, started_at) VALUES ($1, $2, $3)`
 	sqlDepart        = `DELETE FROM processes WHERE holder = $1`
 	sqlInFlight      = `SELECT id, attempts, lease_holder FROM outbox WHERE status = 'processing' ORDER BY id`
-	sqlOpenStops     = `SELECT id, checker, in_flight, witnessed FROM unclean_stops WHERE checked_at IS NULL OR damage <> '' ORDER BY id`
+	sqlOpenStops     = `SELECT id, checker, in_flight, missing FROM unclean_stops WHERE checked_at IS NULL OR damage <> '' OR lost + contradicts > 0 ORDER BY id`
 	sqlForgetStop    = `DELETE FROM unclean_stops WHERE id = $1`
-	sqlNoteStop      = `INSERT INTO unclean_stops (found_at, checker, in_flight, witnessed) VALUES ($1, $2, $3, $4) RETURNING id`
+	sqlNoteStop      = `INSERT INTO unclean_stops (found_at, checker, in_flight, missing) VALUES ($1, $2, $3, $4) RETURNING id`
 	sqlTrimStops     = `DELETE FROM unclean_stops WHERE id <= (SELECT max(id) FROM unclean_stops) - 100`
-	sqlStopIsChecked = `UPDATE unclean_stops SET checked_at = $2, report = $3, damage = $4 WHERE id = $1`
+	sqlStopIsChecked = `UPDATE unclean_stops SET checked_at = $2, report = $3, damage = $4, lost = $5, contradicts = $6 WHERE id = $1`
 )
 
 type process struct {
@@ -50,7 +50,7 @@ func (tx *Tx) processes() ([]process, error) {
 
 // Arrive notes that the process of h works on the file, and returns what is to be found out about processes that
 // ended without Depart. Of several that start at once one is told; what it does not come to find out is left to
-// the next start, and so is a file that was found damaged.
+// the next start, and so is a file in which something was found wrong.
 func (db *DB) Arrive(ctx context.Context, h *Holder) (stop UncleanStop, err error) {
 	flights := db.inFlight(ctx)
 	err = db.Update(ctx, func(tx *Tx) (err error) {
@@ -86,6 +86,10 @@ func (db *DB) arrive(tx *Tx, h *Holder, flights map[string][]Flight) (UncleanSto
 	if err != nil {
 		return stop, err
 	}
+	var reached, witnessed int64
+	if _, err := tx.find(sqlSequence, nil, &reached); err != nil {
+		return stop, err
+	}
 	for _, p := range all {
 		if db.lives(p.holder) {
 			continue
@@ -95,8 +99,9 @@ func (db *DB) arrive(tx *Tx, h *Holder, flights map[string][]Flight) (UncleanSto
 		}
 		found = true
 		stop.InFlight = append(stop.InFlight, flights[p.holder]...)
-		stop.Witnessed = max(stop.Witnessed, h.witnesses[p.holder])
+		witnessed = max(witnessed, h.witnesses[p.holder])
 	}
+	stop.Missing = max(0, witnessed-reached) // now: what is written from here on would hide it
 	if found, err = db.takeOver(tx, &stop, found); err != nil {
 		return stop, err
 	}
@@ -111,10 +116,10 @@ func (db *DB) takeOver(tx *Tx, stop *UncleanStop, found bool) (bool, error) {
 	type open struct {
 		id                int64
 		checker, inFlight string
-		witnessed         int64
+		missing           int64
 	}
 	all, err := collect(tx, sqlOpenStops, nil, func(scan func(...any) error, o *open) error {
-		return scan(&o.id, &o.checker, &o.inFlight, &o.witnessed)
+		return scan(&o.id, &o.checker, &o.inFlight, &o.missing)
 	})
 	if err != nil {
 		return found, err
@@ -130,7 +135,7 @@ func (db *DB) takeOver(tx *Tx, stop *UncleanStop, found bool) (bool, error) {
 		}
 		found = true
 		stop.InFlight = append(stop.InFlight, flights...)
-		stop.Witnessed = max(stop.Witnessed, o.witnessed)
+		stop.Missing += o.missing
 	}
 	return found, nil
 }
@@ -140,7 +145,7 @@ func (tx *Tx) noteStop(stop *UncleanStop, h *Holder) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.find(sqlNoteStop, []any{tx.now, h.ID, string(flights), stop.Witnessed}, &stop.ID); err != nil {
+	if _, err := tx.find(sqlNoteStop, []any{tx.now, h.ID, string(flights), stop.Missing}, &stop.ID); err != nil {
 		return err
 	}
 	tx.wrote = true
@@ -173,9 +178,10 @@ func (db *DB) Depart(ctx context.Context, h *Holder) error {
 	return nil
 }
 
-// StopChecked writes down what came of finding out about an unclean stop.
-func (tx *Tx) StopChecked(id int64, report, damage string) error {
-	_, err := tx.exec(sqlStopIsChecked, id, tx.now, report, damage)
+// StopChecked writes down what came of finding out about an unclean stop. While something is wrong the next start
+// finds out again.
+func (tx *Tx) StopChecked(id int64, report string, v Verified) error {
+	_, err := tx.exec(sqlStopIsChecked, id, tx.now, report, v.Damage, v.Lost, v.Contradicts)
 	return err
 }
 
@@ -232,22 +238,29 @@ func (db *DB) witnesses() map[string]int64 {
 	return found
 }
 
-const sqlLastStop = `SELECT found_at, checked_at IS NULL, report, damage FROM unclean_stops ORDER BY id DESC LIMIT 1`
+// The worst of the known ones: one that lost something is not hidden by one that did not.
+const sqlWorstStop = `SELECT checked_at IS NULL, report, damage, missing + lost, contradicts FROM unclean_stops
+	ORDER BY damage <> '' DESC, missing + lost > 0 DESC, contradicts > 0 DESC, id DESC LIMIT 1`
 
-// lookAtStops tells of the last unclean stop, and of processes that have ended without anybody having looked.
+// lookAtStops tells of the worst of the unclean stops that are known, and of processes that have ended without
+// anybody having looked.
 func (db *DB) lookAtStops(ctx context.Context) []Check {
 	return []Check{
-		db.ask(ctx, "last unclean stop", sqlLastStop, func(a Answer, c *Check) {
+		db.ask(ctx, "unclean stops", sqlWorstStop, func(a Answer, c *Check) {
 			if len(a.Rows) == 0 {
 				c.Answer = "none is known"
 				return
 			}
-			open, report, damage := a.Rows[0][1] != int64(0), fmt.Sprint(a.Rows[0][2]), fmt.Sprint(a.Rows[0][3])
+			open, report, damage, lost, contradicts := a.Rows[0][0] != int64(0), fmt.Sprint(a.Rows[0][1]), fmt.Sprint(a.Rows[0][2]), a.Rows[0][3] != int64(0), a.Rows[0][4] != int64(0)
 			switch c.Answer = report; {
 			case damage != "":
 				c.Level, c.Detail = LevelWrong, "the file was found damaged: "+damage+": stop every comanda on it and restore it from a backup"
 			case open:
 				c.Level, c.Answer, c.Detail = LevelWarning, "not looked into yet", "a server that runs does, or the next start"
+			case lost:
+				c.Level, c.Detail = LevelWarning, "what had been answered for was not in the file then: the disk forgot what it had called safe, or the file or its rows were replaced; ask the shop's side for orders of that time that are not here"
+			case contradicts:
+				c.Level, c.Detail = LevelWarning, "the invariants say which rows, if they still do"
 			}
 		}),
 		db.ask(ctx, "processes that ended without a word", sqlProcesses, func(a Answer, c *Check) {

@@ -55,9 +55,9 @@ func arrive(t *testing.T, db *DB) (*Holder, UncleanStop) {
 	return h, stop
 }
 
-func verify(t *testing.T, db *DB, witnessed int64) Verified {
+func verify(t *testing.T, db *DB) Verified {
 	t.Helper()
-	v, err := db.Verify(t.Context(), witnessed)
+	v, err := db.Verify(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestCleanStopLeavesNothingToFindOut(t *testing.T) {
 		}
 	}
 	wantNumber(t, db, 0, `SELECT count(*) FROM processes`)
-	if c := checkNamed(t, db, "last unclean stop"); c.Level != LevelOK {
+	if c := checkNamed(t, db, "unclean stops"); c.Level != LevelOK {
 		t.Errorf("%+v", c)
 	}
 }
@@ -96,16 +96,15 @@ func TestKilledProcessIsFoundOnce(t *testing.T) {
 	}
 	c.say("commit")
 	c.hear()
-	reached := number(t, db, `SELECT value FROM sequence`)
 	c.kill()
 	if got := checkNamed(t, db, "processes that ended without a word"); got.Level != LevelWarning || got.Answer != "1" {
 		t.Errorf("doctor: %+v", got)
 	}
 	h, stop := arrive(t, db)
-	if stop.ID == 0 || len(stop.InFlight) != 2 || stop.Witnessed != reached {
-		t.Fatalf("found %+v, want 2 in flight and all up to %d", stop, reached)
+	if stop.ID == 0 || len(stop.InFlight) != 2 || stop.Missing != 0 {
+		t.Fatalf("found %+v, want 2 in flight and nothing missing", stop)
 	}
-	if v := verify(t, db, stop.Witnessed); v != (Verified{}) {
+	if v := verify(t, db); v != (Verified{}) {
 		t.Errorf("a kill lost something: %+v", v)
 	}
 	if _, again := arrive(t, db); again.ID != 0 {
@@ -115,14 +114,14 @@ func TestKilledProcessIsFoundOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stop = arrive(t, db)
-	if stop.ID == 0 || len(stop.InFlight) != 2 || stop.Witnessed != reached {
+	if stop.ID == 0 || len(stop.InFlight) != 2 || stop.Missing != 0 {
 		t.Errorf("what was not found out is not left to the next start: %+v", stop)
 	}
-	if c := checkNamed(t, db, "last unclean stop"); c.Level != LevelWarning {
+	if c := checkNamed(t, db, "unclean stops"); c.Level != LevelWarning {
 		t.Errorf("doctor: %+v", c)
 	}
-	update(t, db, func(tx *Tx) error { return tx.StopChecked(stop.ID, "restarted", "") })
-	if c := checkNamed(t, db, "last unclean stop"); c.Level != LevelOK || c.Answer != "restarted" {
+	update(t, db, func(tx *Tx) error { return tx.StopChecked(stop.ID, "restarted", Verified{}) })
+	if c := checkNamed(t, db, "unclean stops"); c.Level != LevelOK || c.Answer != "restarted" {
 		t.Errorf("doctor: %+v", c)
 	}
 }
@@ -159,8 +158,15 @@ func TestForgottenCommitsAreSeen(t *testing.T) {
 	_ = os.Remove(path + "-shm")
 	db := open(t, path, Options{})
 	_, stop := arrive(t, db)
-	if v := verify(t, db, stop.Witnessed); v.Lost != 3 || v.Damage != "" {
-		t.Errorf("three commits were forgotten: %+v of %+v", v, stop)
+	if stop.Missing != 3 {
+		t.Errorf("three commits were forgotten: %+v", stop)
+	}
+	update(t, db, func(tx *Tx) error { return tx.StopChecked(stop.ID, "lost 3", Verified{}) })
+	for range 5 { // what is written since hides nothing
+		update(t, db, func(tx *Tx) error { return tx.Log("test", "later", "", "") })
+	}
+	if c := checkNamed(t, db, "unclean stops"); c.Level != LevelWarning || c.Answer != "lost 3" {
+		t.Errorf("doctor: %+v", c)
 	}
 }
 
@@ -172,16 +178,39 @@ func TestVerifyCountsWhatIsMissing(t *testing.T) {
 	}{
 		"nothing":                       {`SELECT 1`, Verified{}},
 		"an event without a decision":   {`INSERT INTO events (event_id, order_id, body, received_at) VALUES ('E', 'O', X'', 1)`, Verified{Lost: 1}},
-		"a decision without a ticket":   {`INSERT INTO orders (order_id, event_id, customer_id, amount, currency, category, priority, credit_ok, decision, decided_at) VALUES ('O', 'E', 'C', '1.00', 'MXN', '', '', 0, 'refund', 1)`, Verified{Lost: 1}},
+		"a decision without an event":   {`INSERT INTO outbox (aggregate_id, effect_type, payload, idempotency_key) VALUES ('O', 'issue_refund', '{}', 'k'); INSERT INTO orders (order_id, event_id, customer_id, amount, currency, category, priority, credit_ok, decision, decided_at) VALUES ('O', 'E', 'C', '1.00', 'MXN', '', '', 0, 'refund', 1)`, Verified{Lost: 1}},
+		"a decision without a ticket":   {`INSERT INTO events (event_id, order_id, body, received_at) VALUES ('E', 'O', X'', 1); INSERT INTO orders (order_id, event_id, customer_id, amount, currency, category, priority, credit_ok, decision, decided_at) VALUES ('O', 'E', 'C', '1.00', 'MXN', '', '', 0, 'refund', 1)`, Verified{Lost: 1}},
 		"done and not in the ledger":    {`INSERT INTO outbox (aggregate_id, effect_type, payload, idempotency_key, status, processed_at) VALUES ('O', 'issue_refund', '{}', 'k', 'done', 1)`, Verified{Contradicts: 1}},
 		"in the ledger and did not act": {`INSERT INTO ledger (effect_key, order_id, effect_type, status, how) VALUES ('a', 'O', 'refund', 'done', 'local'), ('b', 'O', 'refund', 'done', 'by hand')`, Verified{Contradicts: 1}},
 		"an effect twice":               {`INSERT INTO external_effects_log (effect_key, effect_type, order_id) VALUES ('k', 'refund', 'O'), ('k', 'refund', 'O')`, Verified{Contradicts: 1}},
 	} {
 		db := openNew(t)
 		mustExec(t, raw(t, db.Path()), c.text)
-		if v := verify(t, db, 0); v != c.want {
+		if v := verify(t, db); v != c.want {
 			t.Errorf("%s: %+v, want %+v", name, v, c.want)
 		}
+	}
+}
+
+// Rows that are missing are looked for again at each start, and doctor says which.
+func TestLossIsLookedForAgain(t *testing.T) {
+	db := openNew(t)
+	mustExec(t, raw(t, db.Path()), `INSERT INTO processes (holder, pid, started_at) VALUES ('gone', 1, 1)`)
+	mustExec(t, raw(t, db.Path()), `INSERT INTO events (event_id, order_id, body, received_at) VALUES ('E', 'O', X'', 1)`)
+	h, stop := arrive(t, db)
+	v := verify(t, db)
+	update(t, db, func(tx *Tx) error { return tx.StopChecked(stop.ID, "lost 1", v) })
+	if c := checkNamed(t, db, "unclean stops"); c.Level != LevelWarning {
+		t.Errorf("doctor: %+v", c)
+	}
+	if c := checkNamed(t, db, "invariant: an event has its decision"); c.Level != LevelWrong {
+		t.Errorf("doctor: %+v", c)
+	}
+	if err := errors.Join(db.Depart(t.Context(), h), h.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, again := arrive(t, db); again.ID == 0 {
+		t.Error("after a clean stop nobody looks for what was missing")
 	}
 }
 
@@ -205,13 +234,13 @@ func TestDamageIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	db = open(t, path, Options{})
-	v := verify(t, db, 0)
+	v := verify(t, db)
 	if v.Damage == "" {
 		t.Fatal("the damage was not found")
 	}
 	mustExec(t, raw(t, path), `INSERT INTO processes (holder, pid, started_at) VALUES ('gone', 1, 1)`)
 	h, stop := arrive(t, db)
-	update(t, db, func(tx *Tx) error { return tx.StopChecked(stop.ID, "damaged", v.Damage) })
+	update(t, db, func(tx *Tx) error { return tx.StopChecked(stop.ID, "damaged", v) })
 	if err := errors.Join(db.Depart(t.Context(), h), h.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +258,7 @@ func TestVerifyKeepsNobody(t *testing.T) {
 	go func() {
 		var err error
 		for err == nil {
-			_, err = db.Verify(ctx, 0)
+			_, err = db.Verify(ctx)
 		}
 		ended <- err
 	}()

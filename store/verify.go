@@ -12,7 +12,7 @@ import (
 
 // Verified is what a look through the whole file came to.
 type Verified struct {
-	Lost        int64  // orders, decisions or places in the sequence that were answered for and are not there
+	Lost        int64  // events, decisions or tickets that were answered for and are not there
 	Contradicts int64  // rows that say what others deny
 	Damage      string // what SQLite's quick_check found; "" for nothing
 }
@@ -32,6 +32,7 @@ const (
 
 	sqlUndecided  = `SELECT count(*) FROM events AS e WHERE e.rowid > $1 AND e.rowid <= $2 AND NOT EXISTS (SELECT 1 FROM orders AS o WHERE o.order_id = e.order_id)`
 	sqlUnticketed = `SELECT count(*) FROM orders AS o WHERE o.rowid > $1 AND o.rowid <= $2 AND NOT EXISTS (SELECT 1 FROM outbox AS t WHERE t.aggregate_id = o.order_id)`
+	sqlUncaused   = `SELECT count(*) FROM orders AS o WHERE o.rowid > $1 AND o.rowid <= $2 AND NOT EXISTS (SELECT 1 FROM events AS e WHERE e.event_id = o.event_id)`
 	sqlUnledgered = `SELECT count(*) FROM outbox AS t WHERE t.id > $1 AND t.id <= $2 AND t.status = 'done' AND NOT EXISTS (SELECT 1 FROM ledger AS l WHERE l.effect_key = t.idempotency_key)`
 	sqlTwice      = `SELECT count(*) FROM external_effects_log AS e WHERE e.id > $1 AND e.id <= $2 AND EXISTS (SELECT 1 FROM external_effects_log AS f WHERE f.effect_key = e.effect_key AND f.id < e.id)`
 	// The ledger has no rowid: slices by key. The newest key of the slice, and how many of it the world does not know.
@@ -40,10 +41,9 @@ const (
 )
 
 // Verify looks through the whole file: SQLite's quick_check, whether every event that was accepted has its
-// decision and every decision its tickets, whether the file reaches as far as a process had answered for
-// (witnessed), and whether outbox, ledger and effects agree. It may take minutes, on a connection of its own and
+// decision and every decision its event and its tickets, and whether outbox, ledger and effects agree. It may take minutes, on a connection of its own and
 // in slices, so it keeps nobody; ctx ends it at any moment.
-func (db *DB) Verify(ctx context.Context, witnessed int64) (v Verified, err error) {
+func (db *DB) Verify(ctx context.Context) (v Verified, err error) {
 	c, done, err := db.aside(ctx, readerDSN(db.path, db.opt.BusyTimeout))
 	if err != nil {
 		return v, fmt.Errorf("look through the file: %w", err)
@@ -52,11 +52,14 @@ func (db *DB) Verify(ctx context.Context, witnessed int64) (v Verified, err erro
 	if v.Damage, err = quickCheck(ctx, c); err != nil || v.Damage != "" {
 		return v, err
 	}
-	if err = lookThrough(ctx, c, &v, witnessed); damaged(err) {
-		v.Damage, err = err.Error(), nil
+	if err = lookThrough(ctx, c, &v); damaged(err) {
+		v.Damage, err = damageInWords, nil
 	}
 	return v, err
 }
+
+// damageInWords is what is found where SQLite can't even go on.
+const damageInWords = "pages of it can't be read as what they should be"
 
 func damaged(err error) bool {
 	return code(err) == sqlitelib.SQLITE_CORRUPT || code(err) == sqlitelib.SQLITE_NOTADB
@@ -76,7 +79,7 @@ func quickCheck(ctx context.Context, c *sql.Conn) (damage string, err error) {
 		}
 	}
 	if damaged(err) {
-		return err.Error(), nil
+		return damageInWords, nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("check the pages: %w", err)
@@ -100,17 +103,12 @@ func texts(ctx context.Context, c *sql.Conn, query string) (all []string, err er
 	return all, rows.Err()
 }
 
-func lookThrough(ctx context.Context, c *sql.Conn, v *Verified, witnessed int64) error {
-	var reached int64
-	if err := c.QueryRowContext(ctx, `SELECT value FROM sequence WHERE id = 1`).Scan(&reached); err != nil {
-		return fmt.Errorf("read the sequence: %w", err)
-	}
-	v.Lost = max(0, witnessed-reached)
+func lookThrough(ctx context.Context, c *sql.Conn, v *Verified) error {
 	for _, look := range []struct {
 		table, last, text string
 		into              *int64
 	}{
-		{"events", sqlLastEvent, sqlUndecided, &v.Lost}, {"orders", sqlLastOrder, sqlUnticketed, &v.Lost},
+		{"events", sqlLastEvent, sqlUndecided, &v.Lost}, {"orders", sqlLastOrder, sqlUnticketed, &v.Lost}, {"orders", sqlLastOrder, sqlUncaused, &v.Lost},
 		{"outbox", sqlLastTicket, sqlUnledgered, &v.Contradicts}, {"external_effects_log", sqlLastEffect, sqlTwice, &v.Contradicts},
 	} {
 		if err := inSlices(ctx, c, look.last, look.text, look.into); err != nil {

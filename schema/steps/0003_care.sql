@@ -26,9 +26,14 @@ CREATE TABLE unclean_stops (
   id          INTEGER PRIMARY KEY AUTOINCREMENT,
   found_at    INTEGER NOT NULL,
   checker     TEXT    NOT NULL CONSTRAINT unclean_stops_checker CHECK (checker <> ''),
-  in_flight   TEXT    NOT NULL DEFAULT '[]',
-  witnessed   INTEGER NOT NULL DEFAULT 0 CONSTRAINT unclean_stops_witnessed CHECK (witnessed >= 0),
+  in_flight   TEXT    NOT NULL DEFAULT '[]' CONSTRAINT unclean_stops_in_flight CHECK (json_valid(in_flight)),
+  -- places in the sequence that had been answered for and were not in the file when this was found
+  missing     INTEGER NOT NULL DEFAULT 0 CONSTRAINT unclean_stops_missing CHECK (missing >= 0),
   checked_at  INTEGER,
   report      TEXT    NOT NULL DEFAULT '',
-  damage      TEXT    NOT NULL DEFAULT ''
+  damage      TEXT    NOT NULL DEFAULT '',
+  -- rows that were answered for and are not there, and rows that say what others deny: looked for again at each start
+  lost        INTEGER NOT NULL DEFAULT 0 CONSTRAINT unclean_stops_lost CHECK (lost >= 0),
+  contradicts INTEGER NOT NULL DEFAULT 0 CONSTRAINT unclean_stops_contradicts CHECK (contradicts >= 0),
+  CONSTRAINT unclean_stops_check_has_report CHECK ((checked_at IS NULL) = (report = ''))
 ) STRICT;
