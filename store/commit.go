@@ -75,15 +75,14 @@ func (db *DB) Wake() <-chan struct{} { return db.wake }
 func (db *DB) commitLoop() {
 	defer close(db.stopped)
 	wal := walKeeper{db: db}
-	defer wal.giveBack()
-	hurry := time.NewTicker(walHurry / 5)
-	defer hurry.Stop()
+	ticker := time.NewTicker(walTry)
+	defer ticker.Stop()
 	for {
-		queue, readers, hurried := db.queue, db.readers, hurry.C
+		queue, tick := db.queue, ticker.C
 		switch {
 		case !wal.due():
-			readers, hurried = nil, nil
-		case wal.full():
+			tick = nil
+		case wal.holdsUp():
 			queue = nil
 		}
 		select {
@@ -91,12 +90,8 @@ func (db *DB) commitLoop() {
 			db.commitGroup(db.gather(m))
 		case e := <-db.errands:
 			db.runErrand(e)
-		case c := <-readers:
-			wal.take(c)
-		case c := <-db.home:
-			wal.take(c)
-		case <-hurried:
-			wal.hurry()
+		case <-tick:
+			wal.empty()
 		case <-db.closing:
 			for { // what was handed in before Close is still done
 				select {

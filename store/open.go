@@ -94,8 +94,6 @@ type DB struct {
 	writer  *conn
 	readers chan *conn
 	reads   reads
-	home    chan *conn  // readers that come home while the -wal is being emptied
-	recall  atomic.Bool // they go home instead of to whoever reads next
 
 	queue   chan *member
 	errands chan *errand
@@ -140,7 +138,7 @@ func Open(ctx context.Context, path string, opt Options) (*DB, error) {
 func openOnce(ctx context.Context, full string, opt Options) (*DB, error) {
 	db := &DB{
 		path: full, opt: opt,
-		readers: make(chan *conn, opt.Readers), home: make(chan *conn, opt.Readers),
+		readers: make(chan *conn, opt.Readers),
 		queue:   make(chan *member, 1024),
 		errands: make(chan *errand),
 		closing: make(chan struct{}), stopped: make(chan struct{}),
@@ -324,10 +322,7 @@ func (db *DB) Close() error {
 	}
 	<-db.stopped
 	for range db.opt.Readers {
-		select { // a running View still has its connection
-		case <-db.readers:
-		case <-db.home:
-		}
+		<-db.readers // a running View still has its connection
 	}
 	return db.closeConns()
 }

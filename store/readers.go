@@ -56,14 +56,18 @@ func (db *DB) beginRead(ctx, within context.Context, limit time.Duration) (*read
 		return nil, ErrClosed
 	}
 	r.began = time.Now()
+	why := ""
+	if limit > walHurry && db.walBytes() >= walLong { // perhaps another process waits for this one's reads
+		limit, why = walHurry, walWhy
+	}
 	r.ctx, r.cancel = context.WithCancelCause(within)
 	if limit > 0 {
-		r.ctx, r.release = context.WithTimeoutCause(r.ctx, limit, tooLong{limit: limit})
+		r.ctx, r.release = context.WithTimeoutCause(r.ctx, limit, tooLong{limit, why})
 	}
 	if err := r.conn.exec(context.Background(), sqlBeginRead); err != nil {
 		r.cancel(nil)
 		r.release()
-		db.comeHome(r.conn)
+		db.readers <- r.conn
 		return nil, fmt.Errorf("begin to read: %w", translate(err))
 	}
 	r.unhook = context.AfterFunc(r.ctx, r.cutShort)
@@ -102,7 +106,7 @@ func (db *DB) endRead(r *read, err error) error {
 	}
 	r.cancel(nil)
 	r.release()
-	db.comeHome(r.conn)
+	db.readers <- r.conn
 	return err
 }
 

@@ -62,16 +62,16 @@ func TestReadsEnd(t *testing.T) {
 
 // What a reader has seen is given up when its time is over, even while it does something else.
 func TestSnapshotEnds(t *testing.T) {
-	db := open(t, newPath(t), Options{Readers: 1, ReadFor: 50 * time.Millisecond})
+	db := open(t, newPath(t), Options{Readers: 1, ReadFor: 3 * walTry})
 	err := db.View(t.Context(), func(tx *Tx) error {
 		if _, err := tx.Paused(); err != nil { // from here on it has a snapshot
 			return err
 		}
 		update(t, db, credit("meanwhile"))
-		if db.emptyWAL(false) {
+		if db.emptyWAL() {
 			t.Error("the -wal was emptied under a reader: this test proves nothing")
 		}
-		waitFor(t, "the snapshot's end", func() bool { return db.emptyWAL(false) })
+		waitFor(t, "the snapshot's end", func() bool { return db.emptyWAL() })
 		return nil
 	})
 	if err != nil {
