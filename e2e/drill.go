@@ -108,7 +108,7 @@ func (d *drill) copy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if disk, err := store.DiskUnder(d.dir); err == nil {
+	if disk, err := store.SpaceUnder(d.dir); err == nil {
 		d.r.Filesystem, d.r.Volatile = disk.Filesystem, disk.Volatile()
 		if need := uint64(bytes) + roomFor; disk.Free < need {
 			return fmt.Errorf("the drill needs %d MiB free in %s and finds %d: make room, or give --dir another place", need>>20, d.Dir, disk.Free>>20)

@@ -204,9 +204,9 @@ func TestHealth(t *testing.T) {
 	r.get("/readyz").is(503, `{"ready":false,"reason":"the relay does not come round; the file is damaged","warnings":["96 % full"]}`)
 	r.get("/healthz").wants(200)
 	reasons, warnings = nil, nil
-	r.srv.freeBytes = func(string) (uint64, error) { return leastFree - 1, nil }
+	r.srv.space = func(string) (store.Space, error) { return store.Space{Free: leastFree - 1}, nil }
 	r.get("/readyz").is(503, `{"ready":false,"reason":"the disk is full"}`)
-	r.srv.freeBytes = func(string) (uint64, error) { return 0, errors.New("unknown") }
+	r.srv.space = func(string) (store.Space, error) { return store.Space{}, errors.New("unknown") }
 	r.get("/readyz").wants(200)
 	if a := r.do("HEAD", "/healthz", ""); a.status != 200 || a.body != "" {
 		t.Errorf("HEAD: %d %q", a.status, a.body)

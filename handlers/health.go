@@ -90,7 +90,7 @@ func (s *Server) lookAtFile() string {
 	if s.opt.DB.Room() != nil {
 		return "the disk is full"
 	}
-	if free, err := s.freeBytes(filepath.Dir(s.opt.DB.Path())); err == nil && free < leastFree {
+	if space, err := s.space(filepath.Dir(s.opt.DB.Path())); err == nil && space.Free < leastFree {
 		return "the disk is full"
 	}
 	return ""

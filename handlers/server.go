@@ -85,7 +85,7 @@ type Server struct {
 	inFlight    atomic.Int64
 	looks       looks
 	bodyBytes   atomic.Int64 // of requests under way, see bounded
-	freeBytes   func(dir string) (uint64, error)
+	space       func(dir string) (store.Space, error)
 }
 
 // New builds a server. Close it after its last request and before opt.DB.
@@ -98,7 +98,7 @@ func New(opt Options) *Server {
 		echo:        echo.New(),
 		crossOrigin: http.NewCrossOriginProtection(),
 		looks:       looks{wait: lookWait},
-		freeBytes:   store.FreeBytes,
+		space:       store.SpaceUnder,
 	}
 	s.echo.HTTPErrorHandler = s.echoError
 	s.echo.Pre(s.observe, s.guard, s.limit, s.boundBodies, s.sameOrigin)

@@ -87,11 +87,11 @@ func (db *DB) keepBallast() {
 
 // ballastFor is the size of a file's ballast in bytes; 0 where the disk is too small for one.
 func ballastFor(file string) int64 {
-	_, total, _, err := diskOf(dirOf(file))
+	space, err := SpaceUnder(dirOf(file))
 	if err != nil {
 		return 0
 	}
-	if size := min(ballastBytes, int64(total/ballastShare)); size >= leastBallast {
+	if size := min(ballastBytes, int64(space.Total/ballastShare)); size >= leastBallast {
 		return size
 	}
 	return 0
@@ -122,11 +122,11 @@ func ballastHeld(path string) int64 {
 
 // fill makes the ballast whole if there is room for that and as much again.
 func (b *ballast) fill() (err error) {
-	free, _, _, err := diskOf(dirOf(b.path))
+	space, err := SpaceUnder(dirOf(b.path))
 	if err != nil {
 		return err
 	}
-	if int64(free)+ballastHeld(b.path) < roomForBallast*b.size {
+	if int64(space.Free)+ballastHeld(b.path) < roomForBallast*b.size {
 		return syscall.ENOSPC
 	}
 	f, err := os.OpenFile(b.path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)

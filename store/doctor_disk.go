@@ -31,15 +31,11 @@ func (db *DB) lookAtDisk(context.Context) []Check {
 }
 
 func (db *DB) lookAtSpace() []Check {
-	_, _, kind, err := diskOf(dirOf(db.path))
+	space, err := db.opt.Space(dirOf(db.path))
 	if err != nil {
 		return []Check{{Name: "disk", Level: LevelWarning, Answer: err.Error()}}
 	}
-	space, err := db.opt.Space(dirOf(db.path))
-	if err != nil {
-		return []Check{{Name: "disk space", Level: LevelWarning, Answer: err.Error()}, judgeFilesystem(kind)}
-	}
-	return []Check{judgeSpace(space), judgeFilesystem(kind)}
+	return []Check{judgeSpace(space), judgeFilesystem(space.Filesystem)}
 }
 
 func judgeSpace(s Space) Check {
@@ -107,27 +103,6 @@ func TimeSyncs(dir string, n int) (times []time.Duration, err error) {
 	}
 	slices.Sort(times)
 	return times, nil
-}
-
-// Disk is what the filesystem under a directory says of itself.
-type Disk struct {
-	Free, Total uint64 // bytes; Free is what a program may still write
-	Filesystem  string // "ext4", "tmpfs", "FAT"
-}
-
-// Volatile reports whether the disk forgets everything when the power is cut.
-func (d Disk) Volatile() bool { return d.Filesystem == "tmpfs" }
-
-// DiskUnder returns the disk that dir lies on.
-func DiskUnder(dir string) (Disk, error) {
-	free, total, kind, err := diskOf(dir)
-	return Disk{Free: free, Total: total, Filesystem: kind}, err
-}
-
-// FreeBytes returns how many bytes a program may still write in dir; an error outside of Linux.
-func FreeBytes(dir string) (uint64, error) {
-	free, _, _, err := diskOf(dir)
-	return free, err
 }
 
 func (db *DB) lookAtWAL() Check {

@@ -6,25 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskOf returns the bytes that may still be written in dir, those of the whole filesystem, and its kind.
-func diskOf(dir string) (free, total uint64, kind string, err error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, 0, "", err
-	}
-	size := uint64(st.Bsize)
-	return st.Bavail * size, st.Blocks * size, filesystemName(int64(st.Type)), nil
-}
-
-// spaceOf says how full the filesystem of dir is.
-func spaceOf(dir string) (Space, error) {
+// SpaceUnder says how full the filesystem of dir is, and what it is.
+func SpaceUnder(dir string) (Space, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return Space{}, err
 	}
 	size := uint64(st.Bsize)
 	return Space{
-		Free: st.Bavail * size, Total: st.Blocks * size,
+		Free: st.Bavail * size, Total: st.Blocks * size, Filesystem: filesystemName(int64(st.Type)),
 		Used: part(st.Blocks-st.Bfree, st.Bavail), UsedFiles: part(st.Files-st.Ffree, st.Ffree),
 	}, nil
 }

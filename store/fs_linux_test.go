@@ -28,11 +28,11 @@ func TestNetworkFilesystems(t *testing.T) {
 	if got := networkFilesystem(dir); got != "" {
 		t.Skipf("the temporary directory lies on %s", got)
 	}
-	if free, err := FreeBytes(dir); err != nil || free == 0 {
-		t.Errorf("FreeBytes: %d, %v", free, err)
+	if s, err := SpaceUnder(dir); err != nil || s.Free == 0 {
+		t.Errorf("SpaceUnder: %+v, %v", s, err)
 	}
-	if _, err := FreeBytes(filepath.Join(dir, "no")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("FreeBytes of nothing: %v", err)
+	if _, err := SpaceUnder(filepath.Join(dir, "no")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("SpaceUnder nothing: %v", err)
 	}
 }
 

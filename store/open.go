@@ -70,7 +70,7 @@ func (o Options) withDefaults() Options {
 		o.Now = time.Now
 	}
 	if o.Space == nil {
-		o.Space = spaceOf
+		o.Space = SpaceUnder
 	}
 	if o.Boot == nil {
 		o.Boot = bootClock

@@ -117,7 +117,7 @@ func TestNothingOpensAnOpenFile(t *testing.T) {
 			return h.Close()
 		},
 		"a look at its place": db.InPlace,
-		"the free space":      func() error { _, err := FreeBytes(filepath.Dir(path)); return err },
+		"the free space":      func() error { _, err := SpaceUnder(filepath.Dir(path)); return err },
 		"the statistics":      func() error { return db.View(ctx, func(tx *Tx) error { _, err := tx.Counts(); return err }) },
 	}
 	for _, name := range []string{"a claim", "a doctor", "a query", "a peek", "a relay", "a look at its place", "the free space", "the statistics"} {

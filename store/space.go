@@ -4,12 +4,16 @@ import (
 	"fmt"
 )
 
-// Space is how full the disk under a file is. Bytes are those that a program without privileges may use; parts
+// Space is how full the disk under a file is, and what it is. Bytes are those that a program without privileges may use; parts
 // are in per cent, rounded up. A filesystem without a bound on its number of files has UsedFiles 0.
 type Space struct {
 	Free, Total     uint64
 	Used, UsedFiles int
+	Filesystem      string // "ext4", "tmpfs", "FAT"
 }
+
+// Volatile reports whether the disk forgets everything when the power is cut.
+func (s Space) Volatile() bool { return s.Filesystem == "tmpfs" }
 
 // How full a disk may be, in per cent.
 const (
