@@ -109,7 +109,7 @@ func (c Care) look(ctx context.Context, t Task) {
 	}
 	level := slog.LevelInfo
 	if err != nil {
-		level, outcome = slog.LevelWarn, "failed: "+err.Error()
+		level, outcome = slog.LevelWarn, store.TaskFailed+err.Error()
 	}
 	c.Log.Log(ctx, level, "task", "task", t.Name, "run_at", tick.Format(time.RFC3339), "outcome", outcome, "took", time.Since(began))
 	if err := c.write(ctx, func(tx *store.Tx) error { return tx.EndTask(t.Name, tick.UnixMilli(), c.Now().UnixMilli(), outcome) }); err != nil {

@@ -122,3 +122,28 @@ func TestNoCareForAClosedFile(t *testing.T) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
 }
+
+// Doctor tells what came of the newest run of each task.
+func TestDoctorTellsOfTasks(t *testing.T) {
+	db := openNew(t)
+	if c := checkNamed(t, db, "nightly care"); c.Level != LevelOK || c.Answer != "no run yet" {
+		t.Errorf("%+v", c)
+	}
+	run := func(tick int64, outcome string) {
+		update(t, db, func(tx *Tx) error {
+			if _, err := tx.BeginTask("optimize", tick, tick); err != nil {
+				return err
+			}
+			return tx.EndTask("optimize", tick, tick, outcome)
+		})
+	}
+	run(1, "first seen") // a task that the file does not know is only noted
+	run(1000, TaskFailed+"no room")
+	if c := checkNamed(t, db, "nightly care"); c.Level != LevelWarning || c.Answer != "optimize 1970-01-01T00:00:01Z: failed: no room" {
+		t.Errorf("%+v", c)
+	}
+	run(2000, "done")
+	if c := checkNamed(t, db, "nightly care"); c.Level != LevelOK || c.Answer != "optimize 1970-01-01T00:00:02Z: done" {
+		t.Errorf("%+v", c)
+	}
+}

@@ -65,7 +65,7 @@ func whyClosed(ctx context.Context, path string, cause error) ([]Check, error) {
 func (db *DB) Doctor(ctx context.Context) ([]Check, error) {
 	var all []Check
 	for _, look := range []func(context.Context) []Check{
-		db.lookAtPragmas, db.lookAtSchema, db.lookAtIntegrity, db.lookAtTruth, db.lookAtTickets, db.lookAtLeases, db.lookAtStops, db.lookAtDisk, db.lookAtClock,
+		db.lookAtPragmas, db.lookAtSchema, db.lookAtIntegrity, db.lookAtTruth, db.lookAtTickets, db.lookAtLeases, db.lookAtStops, db.lookAtTasks, db.lookAtDisk, db.lookAtClock,
 	} {
 		all = append(all, look(ctx)...)
 		if err := ctx.Err(); err != nil {

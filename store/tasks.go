@@ -1,5 +1,12 @@
 package store
 
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
 // TaskRun is one run of a task of the file's own care. Times are Unix milliseconds.
 type TaskRun struct {
 	Task       string  `json:"task"`
@@ -73,4 +80,35 @@ func (tx *Tx) TaskRuns(limit int) ([]TaskRun, error) {
 	return collect(tx, sqlTaskRuns, []any{limit}, func(scan func(...any) error, r *TaskRun) error {
 		return scan(&r.Task, &r.RunAt, &r.StartedAt, &r.FinishedAt, &r.Outcome)
 	})
+}
+
+// TaskFailed begins the outcome of a run that failed.
+const TaskFailed = "failed: "
+
+// lookAtTasks tells what came of the newest run of each task.
+func (db *DB) lookAtTasks(ctx context.Context) []Check {
+	c := Check{Name: "nightly care", SQL: sqlTaskRuns, Level: LevelOK, Answer: "no run yet"}
+	var runs []TaskRun
+	err := db.View(ctx, func(tx *Tx) (err error) {
+		runs, err = tx.TaskRuns(100)
+		return err
+	})
+	if err != nil {
+		c.Level, c.Answer = LevelWrong, "can't be read: "+err.Error()
+	}
+	seen, all := map[string]bool{}, []string{}
+	for _, r := range runs {
+		if seen[r.Task] || r.Outcome == nil {
+			continue
+		}
+		seen[r.Task] = true
+		all = append(all, fmt.Sprintf("%s %s: %s", r.Task, time.UnixMilli(r.RunAt).UTC().Format(time.RFC3339), *r.Outcome))
+		if strings.HasPrefix(*r.Outcome, TaskFailed) {
+			c.Level, c.Detail = LevelWarning, "the next night tries again; the log of that time says more"
+		}
+	}
+	if len(all) > 0 {
+		c.Answer = strings.Join(all, "; ")
+	}
+	return []Check{c}
 }
