@@ -73,8 +73,8 @@ var allowed = map[string]map[string]string{
 		"demo: os.RemoveAll(dir)":                 "the same, after the server has closed its file",
 	},
 	"store/ballast.go": {
-		"fill: os.OpenFile(b.path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)": "the ballast: its name is the database's with more behind it, and no link is followed",
-		"emptyBallast: os.Truncate(path, 0)":                                         "the same, a regular file",
+		"fill: os.OpenFile(b.path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)": "the ballast: its name is the database's with more behind it, and no link is followed",
+		"emptyBallast: os.Truncate(path, 0)":                               "the same, a regular file",
 	},
 	"store/boot_linux.go": {
 		`a declaration: os.ReadFile("/proc/sys/kernel/random/boot_id")`: "the kernel's",
@@ -105,7 +105,7 @@ var allowed = map[string]map[string]string{
 		`mounts: os.ReadFile("/proc/self/mountinfo")`: "the kernel's",
 	},
 	"store/lease.go": {
-		"NewHolder: os.OpenFile(h.path, os.O_RDWR, 0)":            "this relay's own lock file",
+		"makeSlots: os.OpenFile(h.path, os.O_RDWR, 0)":            "this relay's own lock file",
 		"lockNew: flock.New(h.path, flock.SetPermissions(0o600))": "the same",
 		"NewHolder: os.Remove(h.path)":                            "the same",
 		"Close: os.Remove(h.path)":                                "the same",

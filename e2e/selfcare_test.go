@@ -16,9 +16,8 @@ func TestRestartAfterAKillIsReported(t *testing.T) {
 	p := onFile(t, builtProgram(t))
 	s := must(p.serve("relay.claimed:1"))(t)
 	s.expectEnd()
-	if a := must(p.client.order(t.Context(), s.url, orderBody("EVT-1", "ORD-1", "CUS-7", "12.00", line{"A", 1})))(t); a.code != 200 {
-		t.Fatalf("%s", a)
-	}
+	// The relay may claim, and die, before the answer is out.
+	_, _ = p.client.order(t.Context(), s.url, orderBody("EVT-1", "ORD-1", "CUS-7", "12.00", line{"A", 1}))
 	if err := s.waitKilled(t.Context()); err != nil {
 		t.Fatal(err)
 	}

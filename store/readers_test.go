@@ -90,7 +90,7 @@ func TestInterruptHitsNobodyElse(t *testing.T) {
 			time.Sleep(limit - 100*time.Microsecond + time.Duration(2*i)*time.Microsecond) // around the limit
 			return nil
 		})
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrTooLong) { // on a busy machine its time may be over before it begins
 			t.Fatalf("a reader that asked nothing: %v", err)
 		}
 		if _, err := db.query(t.Context(), 0, short, nil); err != nil {
