@@ -46,6 +46,7 @@ func byHand1(t *testing.T, db *DB, id int64, a HandAct) (got Ticket, err error) 
 // What each act makes of each state, "?" behind those with an unknown send; what is not named is refused,
 // and a refusal writes nothing.
 func TestByHandInEveryState(t *testing.T) {
+	fullRunOnly(t)
 	acts := []struct {
 		name    string
 		act     HandAct
@@ -154,6 +155,7 @@ func TestByHandAgainstTheLedger(t *testing.T) {
 
 // A sentence that sends the operator to another act must not send there in vain.
 func TestConflictsLeadSomewhere(t *testing.T) {
+	fullRunOnly(t)
 	for state := range handStates {
 		for _, unknown := range []bool{false, true} {
 			for _, ledger := range []bool{false, true} {

@@ -269,6 +269,7 @@ func isSaid(err error) bool {
 // that was promised is lost, nothing is there by half, and once the disk is well again so is the store, without a
 // restart. COMANDA_SWEEP=all tries every one, otherwise it is a sample.
 func TestEveryOperationFails(t *testing.T) {
+	fullRunOnly(t)
 	l := &lab{t: t, disk: newDisk(t), opt: Options{Readers: 1, BusyTimeout: time.Second}}
 	l.opt.VFS = l.disk.VFS()
 	all := l.everyAilment()
@@ -344,6 +345,7 @@ func nthSync(nth int, suffix string) (f crashdisk.Fault, struck *bool) {
 // shop goes on for three orders, and the power is cut after every operation from then on: nothing that was
 // promised is lost.
 func TestFailedSyncThenPowerLoss(t *testing.T) {
+	fullRunOnly(t)
 	images, failed, lost, wrong := 0, 0, []string(nil), []string(nil)
 	for nth := 1; ; nth++ {
 		l := newLab(t, "FULL")
@@ -398,6 +400,7 @@ func (l *lab) syncsAfterAFault() {
 // told "duplicate" then, and whoever is taken after that, is safe from a power cut. The negative control, which
 // takes the page cache for the disk and commits something at the start, loses both.
 func TestFailedSyncThenKillThenPowerLoss(t *testing.T) {
+	fullRunOnly(t)
 	for _, trusting := range []bool{false, true} {
 		l := newLab(t, "FULL")
 		l.order("A")
@@ -465,6 +468,7 @@ func TestFailedCommitIsUnknownToTheWholeGroup(t *testing.T) {
 // A disk runs full while an older file is brought up to date: the error says so, the file keeps what it had, and
 // the next start with room brings it up to date.
 func TestFullDiskWhileMigrating(t *testing.T) {
+	fullRunOnly(t)
 	l := &lab{t: t, disk: newDisk(t), opt: Options{Readers: 1}}
 	l.opt.VFS = l.disk.VFS()
 	writes := 0

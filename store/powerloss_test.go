@@ -311,9 +311,7 @@ func firstOf(all []string) string {
 // acknowledged orders are lost, so the disk of this test does lose what was not synced.
 func TestPowerLoss(t *testing.T) {
 	const budget = 1500
-	if testing.Short() {
-		t.Skip("thousands of files to open: only in the full run")
-	}
+	fullRunOnly(t)
 	for _, sync := range []string{"FULL", "NORMAL"} {
 		l := newLab(t, sync)
 		l.run()

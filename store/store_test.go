@@ -112,6 +112,14 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// fullRunOnly skips what has one goroutine, and nothing for the race detector to find, in the short run.
+func fullRunOnly(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine and much to do: only in the full run")
+	}
+}
+
 func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "comanda.db") }
 
 // open opens a file for the length of the test, with few readers so that it is quick.
