@@ -11,17 +11,6 @@ import (
 	"comanda/store"
 )
 
-// invariants are the queries that must never have a row (contract, section 6).
-var invariants = []string{
-	`SELECT effect_key, count(*) FROM external_effects_log GROUP BY effect_key HAVING count(*) > 1;`,
-	"SELECT o.id FROM outbox o LEFT JOIN ledger l ON l.effect_key = o.idempotency_key\nWHERE o.status='done' AND l.effect_key IS NULL;",
-	"SELECT l.effect_key FROM ledger l LEFT JOIN external_effects_log e USING (effect_key)\nWHERE l.how='local' AND e.effect_key IS NULL;",
-	// An order is refunded or delivered; both only where every line that went out is given back.
-	"SELECT order_id FROM ledger WHERE effect_type IN ('refund','inventory')\nGROUP BY order_id HAVING count(DISTINCT effect_type) > 1 AND EXISTS (\n" +
-		"  SELECT 1 FROM ledger line WHERE line.order_id = ledger.order_id AND line.effect_type = 'inventory'\n" +
-		"  AND NOT EXISTS (SELECT 1 FROM outbox WHERE idempotency_key = 'release:' || substr(line.effect_key, 11)));",
-}
-
 // account is what the checker found out about a file.
 type account struct {
 	orders  int      // acknowledged orders that were looked for
@@ -92,7 +81,7 @@ func among(prefix string) string {
 }
 
 func (a *account) checkInvariants(ctx context.Context, db *store.DB) error {
-	for _, query := range invariants {
+	for _, query := range store.Invariants {
 		answer, err := db.Query(ctx, query)
 		if err != nil {
 			return err

@@ -84,7 +84,7 @@ func Drill(ctx context.Context, c DrillConfig) error {
 	}
 	dir, err := os.MkdirTemp(c.Dir, ".comanda-drill-")
 	if err != nil {
-		return fmt.Errorf("make a directory for the copy: %w; --dir names another place", err)
+		return fmt.Errorf("no directory for the copy can be made in %s (%w): give --dir another place", c.Dir, err)
 	}
 	defer os.RemoveAll(dir)
 	d := &drill{DrillConfig: c, dir: dir, copied: filepath.Join(dir, "copy.db"), prefix: fmt.Sprintf("DRILL-%d-", time.Now().Unix()), r: &DrillReport{File: c.DB, KillsAt: map[string]int{}, Found: []string{}, Warnings: []string{}}}

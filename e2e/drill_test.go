@@ -187,7 +187,7 @@ func TestDrillRefuses(t *testing.T) {
 		{filepath.Join(dir, "none.db"), "--time 2s", "there is no file"},
 		{other, "--time 2s", "not a SQLite file"},
 		{other, "--time 1s", "--time 1s is not between 2s and 24h"},
-		{other, "--time 2s --dir /nowhere/at/all", "--dir names another place"},
+		{other, "--time 2s --dir /nowhere/at/all", "no directory for the copy can be made in /nowhere/at/all"},
 	} {
 		if out, err := drillOn(t, builtProgram(t), c.file, nil, strings.Fields(c.args)...); err == nil || !strings.Contains(out, c.want) {
 			t.Errorf("drill of %s with %s: %v: %s", c.file, c.args, err, out)

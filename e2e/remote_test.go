@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"comanda/store"
 )
 
 // worldEffects is what the world says that it did: effect key → how often.
@@ -92,7 +94,7 @@ func TestCompensationSurvivesKills(t *testing.T) {
 	if kills < 15 {
 		t.Errorf("only %d kills", kills)
 	}
-	for _, query := range invariants {
+	for _, query := range store.Invariants {
 		if got := must(p.query(t.Context(), query))(t); got != noRow {
 			t.Errorf("%s\n%s", query, got)
 		}

@@ -10,17 +10,24 @@ const (
 	sqlMeasureDrained = `SELECT count(*) FROM outbox WHERE status <> 'done';`
 
 	sqlNoEffectTwice      = `SELECT effect_key, count(*) FROM external_effects_log GROUP BY effect_key HAVING count(*) > 1;`
-	sqlNoDoneWithoutEntry = `SELECT o.id FROM outbox o LEFT JOIN ledger l ON l.effect_key = o.idempotency_key WHERE o.status='done' AND l.effect_key IS NULL;`
-	sqlNoEntryWithoutAct  = `SELECT l.effect_key FROM ledger l LEFT JOIN external_effects_log e USING (effect_key) WHERE l.how='local' AND e.effect_key IS NULL;`
-	sqlEventUndecided     = `SELECT event_id, order_id FROM events WHERE order_id NOT IN (SELECT order_id FROM orders);`
-	sqlOrderInPart        = `SELECT order_id FROM orders WHERE event_id NOT IN (SELECT event_id FROM events) OR order_id NOT IN (SELECT aggregate_id FROM outbox);`
+	sqlNoDoneWithoutEntry = `SELECT o.id FROM outbox o LEFT JOIN ledger l ON l.effect_key = o.idempotency_key
+WHERE o.status='done' AND l.effect_key IS NULL;`
+	sqlNoEntryWithoutAct = `SELECT l.effect_key FROM ledger l LEFT JOIN external_effects_log e USING (effect_key)
+WHERE l.how='local' AND e.effect_key IS NULL;`
 	// Both only where every line that went out is taken back: a compensation. Only these two exclude each
 	// other; an effect that was added may stand beside either.
 	sqlNoOrderBothWays = `SELECT order_id FROM ledger WHERE effect_type IN ('refund','inventory')
 GROUP BY order_id HAVING count(DISTINCT effect_type) > 1 AND EXISTS (
   SELECT 1 FROM ledger line WHERE line.order_id = ledger.order_id AND line.effect_type = 'inventory'
-  AND NOT EXISTS (SELECT 1 FROM outbox WHERE idempotency_key = 'release:' || CASE WHEN line.effect_key LIKE 'inventory:%' THEN substr(line.effect_key, 11) ELSE line.effect_key END));`
+  AND NOT EXISTS (SELECT 1 FROM outbox WHERE idempotency_key = 'release:'
+    || CASE WHEN line.effect_key LIKE 'inventory:%' THEN substr(line.effect_key, 11) ELSE line.effect_key END));`
+
+	sqlEventUndecided = `SELECT event_id, order_id FROM events WHERE order_id NOT IN (SELECT order_id FROM orders);`
+	sqlOrderInPart    = `SELECT order_id FROM orders WHERE event_id NOT IN (SELECT event_id FROM events) OR order_id NOT IN (SELECT aggregate_id FROM outbox);`
 )
+
+// Invariants are the queries that must never find a row, whatever happened to a file.
+var Invariants = []string{sqlNoEffectTwice, sqlNoDoneWithoutEntry, sqlNoEntryWithoutAct, sqlNoOrderBothWays}
 
 func (db *DB) lookAtTruth(ctx context.Context) []Check {
 	measure := func(a Answer, c *Check) { c.Answer = a.first() }

@@ -46,7 +46,7 @@ func (s *session) doctor(r doctorReport) {
 	for _, c := range r.Checks {
 		s.printf("%-8s %s: %s\n", c.Level, s.show(c.Name), s.show(c.Answer))
 		if c.SQL != "" {
-			s.printf("         %s\n", s.show(c.SQL))
+			s.printf("         %s\n", s.show(strings.Join(strings.Fields(c.SQL), " ")))
 		}
 		if c.Detail != "" {
 			s.printf("         → %s\n", s.show(c.Detail))

@@ -164,18 +164,18 @@ func groupOf(f *kong.Flag) string {
 	return f.Group.Title
 }
 
-// flagsBelow collects the flags of n and of the commands below it, each name once.
+// flagsBelow collects the flags of n and of the commands below it, each name once, and apart where some commands read
+// a twin of it and others none, or it is something else.
 func flagsBelow(n *kong.Node) []*flagEntry {
 	var entries []*flagEntry
 	eachNode(n, func(n *kong.Node) {
 		for _, f := range n.Flags {
-			i := slices.IndexFunc(entries, func(e *flagEntry) bool { return e.flag.Name == f.Name })
+			i := slices.IndexFunc(entries, func(e *flagEntry) bool {
+				return e.flag.Name == f.Name && e.twin == twin(f) && e.flag.Default == f.Default && e.flag.Help == f.Help
+			})
 			if i < 0 {
 				i = len(entries)
-				entries = append(entries, &flagEntry{flag: f})
-			}
-			if entries[i].twin == "" {
-				entries[i].twin = twin(f)
+				entries = append(entries, &flagEntry{flag: f, twin: twin(f)})
 			}
 			if n.Parent != nil {
 				entries[i].commands = append(entries[i].commands, commandName(n))
