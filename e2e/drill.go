@@ -123,6 +123,9 @@ func (d *drill) copy(ctx context.Context) error {
 	if err := store.Copy(ctx, d.DB, d.copied); err != nil {
 		return err
 	}
+	if d.r.Bytes, err = sizeOf(d.copied); err != nil {
+		return err
+	}
 	db, err := store.Open(ctx, d.copied, store.Options{ReadFor: examineFor})
 	if err != nil {
 		return err
