@@ -1,13 +1,8 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -110,101 +105,5 @@ func TestExaminationsMayLast(t *testing.T) {
 	}
 	if c := db.lookAtIntegrity(t.Context())[0]; c.Answer != "ok" {
 		t.Errorf("the integrity check: %+v", c)
-	}
-}
-
-// pressure is how long the tests of pressure take: some seconds, or what COMANDA_PRESSURE says.
-func pressure(t *testing.T, normally time.Duration) time.Duration {
-	t.Helper()
-	if given := os.Getenv("COMANDA_PRESSURE"); given != "" {
-		d, err := time.ParseDuration(given)
-		if err != nil {
-			t.Fatalf("COMANDA_PRESSURE: %v", err)
-		}
-		return d
-	}
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
-	return normally
-}
-
-const mostWAL = 64 << 20
-
-// Readers that take as long as they may and begin again at once, and a writer that never rests: the -wal
-// stays under 64 MB, and nobody's short read or write waits for long. COMANDA_PRESSURE=10m lasts 10 minutes.
-func TestWALStaysShort(t *testing.T) {
-	for name, other := range map[string]bool{"readers of this process": false, "readers of another one": true} {
-		t.Run(name, func(t *testing.T) { walStaysShort(t, pressure(t, 4*time.Second), other) })
-	}
-}
-
-func walStaysShort(t *testing.T, lasts time.Duration, otherProcess bool) {
-	path := newPath(t)
-	opt := Options{Readers: 4, ReadFor: min(readFor, lasts/2)}
-	db := open(t, path, opt)
-	reading := db
-	if otherProcess {
-		reading = open(t, path, opt)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), lasts+time.Minute)
-	defer cancel()
-	var slow, cut atomic.Int64
-	var all sync.WaitGroup
-	for i := range 3 {
-		all.Go(func() {
-			<-time.After(time.Duration(i) * 400 * time.Millisecond) // so that they overlap
-			for ctx.Err() == nil {
-				err := reading.View(ctx, func(tx *Tx) error {
-					return tx.each(sqlEndlessAfterOne, nil, func(func(...any) error) error { _, err := tx.Paused(); return err })
-				})
-				slow.Add(1)
-				switch {
-				case errors.Is(err, ErrTooLong):
-					if strings.Contains(err.Error(), "-wal") {
-						cut.Add(1)
-					}
-				case ctx.Err() == nil:
-					t.Errorf("a slow reader: %v", err)
-				}
-			}
-		})
-	}
-	var longestRead, longestWrite time.Duration
-	all.Go(func() {
-		for ctx.Err() == nil {
-			began := time.Now()
-			if err := db.View(context.Background(), func(tx *Tx) error { _, err := tx.Paused(); return err }); err != nil {
-				t.Errorf("a short read: %v", err)
-				return
-			}
-			longestRead = max(longestRead, time.Since(began))
-			time.Sleep(time.Millisecond)
-		}
-	})
-	var mostSeen int64
-	body := []byte(strings.Repeat("x", refusedBytes))
-	for start := time.Now(); ctx.Err() == nil && (time.Since(start) < lasts || mostSeen < walLong); { // a slow disk is given a minute more
-		began := time.Now()
-		update(t, db, func(tx *Tx) error { // a quarter of a megabyte
-			for range 64 {
-				if err := tx.KeepRefused(Refused{Problem: "bad-json", Body: body}); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		longestWrite = max(longestWrite, time.Since(began))
-		mostSeen = max(mostSeen, db.walBytes())
-	}
-	cancel()
-	all.Wait()
-	t.Logf("%d slow reads, %d of them cut short to empty the -wal; longest -wal %.1f MB; longest short read %s, longest write %s",
-		slow.Load(), cut.Load(), float64(mostSeen)/(1<<20), longestRead.Round(time.Millisecond), longestWrite.Round(time.Millisecond))
-	if mostSeen >= mostWAL {
-		t.Errorf("the -wal grew to %d bytes", mostSeen)
-	}
-	if mostSeen < walLong {
-		t.Errorf("the -wal came to %d bytes only: too little was written for this to say anything", mostSeen)
 	}
 }
