@@ -225,6 +225,9 @@ func (p program) serve(ctx context.Context, c cli.ServeConfig) error {
 
 // serveThen is serve with something to do once the listener is open.
 func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan string, opened func(base string) error) (err error) {
+	if err := cli.MayListen(c.Addr); err != nil { // before the file is marked for c's targets
+		return err
+	}
 	a, err := p.open(ctx, cli.RelayConfig{DB: c.DB, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers, Remote: c.Remote, Log: c.Log}, crashPlan)
 	if err != nil {
 		return err

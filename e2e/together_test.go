@@ -276,3 +276,24 @@ func TestNewerProgramUnderAnOlderOne(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A serve that comes to nothing, since its address is taken, leaves the file as it was: in the lab, with the shop's
+// server going on.
+func TestServeOnATakenAddressChangesNothing(t *testing.T) {
+	p := onFile(t, builtProgram(t))
+	first := must(p.serve(""))(t)
+	_, stderr, code := run(t, nil, p.exe, "serve", "--db", p.file, "--addr", strings.TrimPrefix(first.url, "http://"), "--refund-url", "http://127.0.0.1:9/refunds")
+	if code != 1 || !strings.Contains(stderr, "can't listen on ") || strings.Contains(stderr, "msg=stopped") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	out, _, _ := run(t, nil, p.exe, "targets", "list", "--db", p.file)
+	if !strings.Contains(out, "refund") || strings.Contains(out, "REAL") {
+		t.Errorf("the targets are now:\n%s", out)
+	}
+	if _, err := p.client.order(t.Context(), first.url, orderBody("EVT-1", "ORD-1", "CUS-7", "100.00", line{"A", 1})); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.untilDrained(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

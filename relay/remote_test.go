@@ -149,8 +149,17 @@ func TestLedgerIsReadBeforeASend(t *testing.T) {
 func TestRealTargetIsNotSimulated(t *testing.T) {
 	db := openRemote(t, "test")
 	put(t, db, 2)
-	if got := runOnce(t, newRunner(t, db, nil)); got != (Tally{}) {
+	r := newRunner(t, db, nil)
+	if got := runOnce(t, r); got != (Tally{}) {
 		t.Errorf("a process without the address claimed %+v", got)
+	}
+	schedule, err := ParseSchedule("@every 1h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dog := &Watchdog{DB: db, Loop: NewLoop(r, schedule)}
+	if wrong, warnings := dog.Look(); len(wrong) != 0 || len(warnings) != 1 || warnings[0].Cause != "target test without address" {
+		t.Errorf("the watchdog says %+v, %+v", wrong, warnings)
 	}
 	if n := effectsOf(t, db, "1=1"); n != 0 || counts(t, db).Pending != 2 {
 		t.Errorf("%d simulated effects; %+v", n, counts(t, db))

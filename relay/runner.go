@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"comanda/store"
@@ -97,19 +98,19 @@ func backoff(base, most time.Duration) func(failures int64) time.Duration {
 
 // Runner makes passes: over the local effects one at a time, and over each target outside in its lane.
 type Runner struct {
-	opt      Options
-	watch    *store.Watch
-	turn     chan struct{}     // held by the local pass that runs
-	lanes    []*lane           // one for each target outside
-	targetOf map[string]string // the target of each effect type
-	told     map[string]bool   // targets of which was said that this process has no address for them
+	opt       Options
+	watch     *store.Watch
+	turn      chan struct{}            // held by the local pass that runs
+	lanes     []*lane                  // one for each target outside
+	targetOf  map[string]string        // the target of each effect type
+	elsewhere atomic.Pointer[[]string] // targets of other processes, see unaddressed
 }
 
 // NewRunner returns a Runner. It starts nothing.
 func NewRunner(opt Options) *Runner {
 	opt = opt.withDefaults()
 	r := &Runner{opt: opt, watch: opt.DB.NewWatch(opt.Holder.ID), turn: make(chan struct{}, 1),
-		targetOf: map[string]string{}, told: map[string]bool{}}
+		targetOf: map[string]string{}}
 	for kind, effect := range opt.Effects {
 		r.targetOf[kind] = effect.Kind().KeyPrefix
 	}
@@ -177,16 +178,21 @@ func (r *Runner) runLocal(ctx context.Context) (Tally, error) {
 // at once: the lease is too short, or the lock file can't be written.
 func (t Tally) settled() int { return t.Done + t.Retried + t.Dead + t.Review + t.Offline }
 
-// sayElsewhere tells, once a target, that tickets wait which this process has no address for.
+// sayElsewhere keeps for the watchdog, which tells it, which targets tickets wait for that this process has no
+// address for.
 func (r *Runner) sayElsewhere(targets []string) {
-	for _, name := range targets {
-		has := slices.ContainsFunc(r.lanes, func(l *lane) bool { return l.remote.Name == name })
-		if has || r.told[name] {
-			continue
-		}
-		r.told[name] = true
-		r.opt.Log.Error("tickets wait for a target that this file sends to for real and this process has no address for: start it with that target's URL", "target", name)
+	targets = slices.DeleteFunc(slices.Clone(targets), func(name string) bool {
+		return slices.ContainsFunc(r.lanes, func(l *lane) bool { return l.remote.Name == name })
+	})
+	r.elsewhere.Store(&targets)
+}
+
+// unaddressed are the targets that tickets wait for and this process has no address for.
+func (r *Runner) unaddressed() []string {
+	if targets := r.elsewhere.Load(); targets != nil {
+		return *targets
 	}
+	return nil
 }
 
 // Stop waits for what is under way and lets nothing else begin. False means that it did not end in time.

@@ -71,6 +71,10 @@ func (w *Watchdog) Look() (wrong, warnings []Trouble) {
 		if again := w.Loop.beganAgain(); again != "" {
 			warnings = append(warnings, Trouble{store.Condition{Cause: "relay panicked", Detail: again}, false})
 		}
+		for _, name := range w.Loop.runner.unaddressed() {
+			warnings = append(warnings, Trouble{store.Condition{Cause: "target " + name + " without address",
+				Detail: fmt.Sprintf("tickets wait for the target %s, which this file sends to for real, and this process has no address for it: start it with --%s-url", name, name)}, false})
+		}
 	}
 	if w.Also != nil {
 		alsoWrong, alsoWarnings := w.Also()

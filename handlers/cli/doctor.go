@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"comanda/store"
@@ -26,7 +27,7 @@ func (c *doctorCmd) Run(s *session) error {
 	if c.JSON {
 		err = s.json(report)
 	} else {
-		s.doctor(report)
+		s.doctor(report, c.DB)
 	}
 	if err == nil && !report.OK {
 		return fmt.Errorf("doctor found something wrong with %s (%s): the report says what to do", c.DB, strings.Join(wrong, "; "))
@@ -41,15 +42,25 @@ type doctorReport struct {
 	Checks   []store.Check `json:"checks"`
 }
 
+var command = regexp.MustCompile("`comanda [^`]+")
+
+// onFile has the commands that a detail names ask the file that was examined, if it is not the usual one.
+func onFile(detail, db string) string {
+	if db == "comanda.db" {
+		return detail
+	}
+	return command.ReplaceAllStringFunc(detail, func(c string) string { return c + " --db " + shellQuote(db) })
+}
+
 // doctor prints each check with its answer, and below it its SQL and what to do.
-func (s *session) doctor(r doctorReport) {
+func (s *session) doctor(r doctorReport, db string) {
 	for _, c := range r.Checks {
 		s.printf("%-8s %s: %s\n", c.Level, s.show(c.Name), s.show(c.Answer))
 		if c.SQL != "" {
 			s.printf("         %s\n", s.show(strings.Join(strings.Fields(c.SQL), " ")))
 		}
 		if c.Detail != "" {
-			s.printf("         → %s\n", s.show(c.Detail))
+			s.printf("         → %s\n", s.show(onFile(c.Detail, db)))
 		}
 	}
 	s.printf("\n%s: %d wrong, %s\n", plural(len(r.Checks), "check"), r.Wrong, plural(r.Warnings, "warning"))

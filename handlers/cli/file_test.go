@@ -300,7 +300,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	inserts(t, path, `INSERT INTO outbox (aggregate_id, effect_type, payload, idempotency_key) VALUES ('ORD-2', 'inventory_sync', '{}', 'k2')`)
-	if text := b.must(t, "doctor"); !strings.Contains(text, "warning  tickets waiting: 1") {
+	if text := b.must(t, "doctor"); !strings.Contains(text, "warning  tickets waiting: 1") || !strings.Contains(text, "`comanda relay --db ") {
 		t.Errorf("a ticket that waits must be a warning and exit 0:\n%s", text)
 	}
 	inserts(t, path, `INSERT INTO external_effects_log (effect_key, effect_type, order_id) VALUES ('refund:ORD-1', 'refund', 'ORD-1')`)

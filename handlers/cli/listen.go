@@ -14,11 +14,29 @@ const (
 	ownDescriptors  = 128
 )
 
+// MayListen looks whether Listen would find the address free, before anything is done that a start which comes to
+// nothing should not have done.
+func MayListen(addr string) error {
+	l, err := listen(addr)
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+func listen(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("can't listen on %s (%w): stop what uses it or give --addr another one", addr, err)
+	}
+	return l, nil
+}
+
 // Listen opens a listener and tells its base address, "http://127.0.0.1:8080". Beyond as many connections as
 // the process can bear, a client waits until another one has gone.
 func Listen(addr string) (l net.Listener, base string, err error) {
-	if l, err = net.Listen("tcp", addr); err != nil {
-		return nil, "", fmt.Errorf("can't listen on %s (%w): stop what uses it or give --addr another one", addr, err)
+	if l, err = listen(addr); err != nil {
+		return nil, "", err
 	}
 	places := make(chan struct{}, connections(descriptors()))
 	return &limited{Listener: l, places: places, closed: make(chan struct{})}, "http://" + l.Addr().String(), nil
