@@ -1,0 +1,9 @@
+// Package receipt makes the proof receipt of an order: plain lines from the event's hash to the effect and a
+// verdict, whose SHA-256 anybody can check, since the text is a function of the order's rows and of nothing else.
+//
+// The form, version 1: the first line names it, the second the order. Then comes one line for each row that the
+// file holds of the order, in the order of the one sequence over all tables; what one transaction wrote under one
+// number stands in the order of cause and effect. A line is the row's number, its time (RFC 3339, UTC,
+// milliseconds), its kind and fields in a fixed order; a text stands in quotes, a number doesn't, and "-" is what is not there.
+// What is not at its end yet is named in a line "open:". The last line is the verdict. It is English everywhere.
+package receipt
