@@ -21,6 +21,7 @@ type grammar struct {
 	Doctor  doctorCmd  `cmd:"" help:"Check the file, the disk, the clock, the leases and the invariants, each with its SQL."`
 	Credit  creditCmd  `cmd:"" help:"The local credit book: one limit for each customer and currency."`
 	Order   orderCmd   `cmd:"" help:"Orders."`
+	Receipt receiptCmd `cmd:"" help:"Print the proof receipt of an order: plain lines from its event to its effects, for sha256sum."`
 	Events  eventsCmd  `cmd:"" help:"Events."`
 	Tickets ticketsCmd `cmd:"" help:"Tickets."`
 	Targets targetsCmd `cmd:"" help:"Where effects go."`
@@ -137,6 +138,12 @@ type orderCmd struct {
 }
 
 type orderShowCmd struct {
+	Order string `arg:"" name:"order-id" help:"The order's id."`
+	fileFlag
+	jsonFlag
+}
+
+type receiptCmd struct {
 	Order string `arg:"" name:"order-id" help:"The order's id."`
 	fileFlag
 	jsonFlag

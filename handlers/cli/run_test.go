@@ -263,7 +263,7 @@ func TestProveAndDemoReadNoEnvironment(t *testing.T) {
 
 func TestHelpListsWhatExists(t *testing.T) {
 	want := []string{"serve", "relay", "demo", "prove", "drill", "graph", "doctor", "credit set", "credit get", "credit list",
-		"order show", "events show", "tickets list", "tickets show", "tickets retry", "tickets discard", "tickets resolve",
+		"order show", "receipt", "events show", "tickets list", "tickets show", "tickets retry", "tickets discard", "tickets resolve",
 		"targets list", "targets pause", "targets resume", "targets local", "world", "sql", "version"}
 	got, err := Commands()
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -306,7 +306,7 @@ func TestHelpListsWhatExists(t *testing.T) {
 func TestRefusedFilesAreWrongSettings(t *testing.T) {
 	b := newBench()
 	missing := filepath.Join(t.TempDir(), "none.db")
-	for _, args := range []string{"doctor", "credit list", "credit get CUS-7", "order show O", "events show E", "tickets list", "tickets show 1", "sql SELECT"} {
+	for _, args := range []string{"doctor", "credit list", "credit get CUS-7", "order show O", "receipt O", "events show E", "tickets list", "tickets show 1", "sql SELECT"} {
 		b.failed(t, exitUsage, "none.db", append(strings.Fields(args), "--db", missing)...)
 	}
 	if _, err := filepath.Glob(missing); err != nil {
