@@ -33,7 +33,10 @@ func newShop(t *testing.T) *shop {
 
 func (s *shop) open() {
 	s.t.Helper()
-	db, err := store.Open(s.t.Context(), s.path, store.Options{Readers: 1, Synchronous: "OFF", Now: func() time.Time { return s.now }})
+	db, err := store.Open(s.t.Context(), s.path, store.Options{
+		Readers: 1, Synchronous: "OFF", Now: func() time.Time { return s.now },
+		Boot: func() (string, int64) { return "boot 1", s.now.Sub(noon).Milliseconds() }, // both clocks go on together
+	})
 	if err != nil {
 		s.t.Fatal(err)
 	}

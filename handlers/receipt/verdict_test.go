@@ -82,6 +82,7 @@ func TestNeverOnceWithoutProof(t *testing.T) {
 		{"a line of which there is nothing", "inventory", Contradiction, func(s *store.Story) {
 			s.Tickets, s.Ledger, s.Effects = s.Tickets[1:], s.Ledger[1:], s.Effects[1:]
 		}},
+		{"a line that is done, and nothing more", "inventory", Contradiction, func(s *store.Story) { s.Ledger, s.Effects = s.Ledger[1:], s.Effects[1:] }},
 		{"a line by hand", "inventory", InventoryMixed, func(s *store.Story) { s.Ledger[1].How = "by hand" }},
 		{"a line that was not decided", "inventory", Contradiction, func(s *store.Story) { s.Order.LineItems = store.JSON(`[{"sku":"A"},{"sku":"B"}]`) }},
 		{"refunded too", "inventory", Contradiction, func(s *store.Story) {
@@ -90,6 +91,7 @@ func TestNeverOnceWithoutProof(t *testing.T) {
 
 		{"two receipts", "remote refund", Doubled, func(s *store.Story) { s.Attempts = append(s.Attempts, attempt(store.Happened, "rf_2")) }},
 		{"one receipt twice", "remote refund", RefundedConfirmed, func(s *store.Story) { s.Attempts = append(s.Attempts, attempt(store.Happened, "rf_1")) }},
+		{"another receipt of a send that was rejected", "remote refund", RefundedConfirmed, func(s *store.Story) { s.Attempts = append(s.Attempts, attempt(store.Rejected, "no_1")) }},
 		{"no attempt", "remote refund", Contradiction, func(s *store.Story) { s.Attempts = nil }},
 		{"an attempt that was rejected", "remote refund", Contradiction, func(s *store.Story) { s.Attempts = []store.Attempt{attempt(store.Rejected, "")} }},
 		{"another ticket's attempt", "remote refund", Contradiction, func(s *store.Story) { s.Attempts[0].TicketID = 2 }},
@@ -97,6 +99,7 @@ func TestNeverOnceWithoutProof(t *testing.T) {
 			found := string(store.Found)
 			s.Attempts[0].Kind, s.Attempts[0].Outcome = "lookup", &found
 		}},
+		{"unclear after it was sent again", "sent again", RefundedConfirmed, func(s *store.Story) { s.Attempts[0].Seq = 99 }},
 		{"in the lab too", "remote refund", Contradiction, func(s *store.Story) {
 			s.Effects = append(s.Effects, store.EffectRow{EffectKey: "refund:ORD-1", EffectType: "refund"})
 		}},
@@ -115,6 +118,10 @@ func TestNeverOnceWithoutProof(t *testing.T) {
 		{"a release is dead", "taken back", NeedsPerson, func(s *store.Story) { s.Tickets[3].Status = "dead" }},
 		{"the rejected line may have gone out", "taken back", NeedsPerson, func(s *store.Story) { s.Attempts[1].Outcome = nil }},
 		{"the rejected line happened", "taken back", Contradiction, func(s *store.Story) {
+			s.Ledger = append(s.Ledger, store.LedgerRow{EffectKey: "inventory:ORD-3:B", EffectType: "inventory", How: "by hand"})
+		}},
+		{"the rejected line happened, and the refund was given up", "taken back", Contradiction, func(s *store.Story) {
+			s.Ledger, s.Tickets[4].Status = s.Ledger[:2], "discarded"
 			s.Ledger = append(s.Ledger, store.LedgerRow{EffectKey: "inventory:ORD-3:B", EffectType: "inventory", How: "by hand"})
 		}},
 		{"not taken back at all", "taken back", Contradiction, func(s *store.Story) { s.Order.Compensating = false }},
