@@ -7,6 +7,26 @@ import (
 	"testing"
 )
 
+// printedReceipt is what comanda receipt --json says of an order.
+type printedReceipt struct {
+	SHA256  string
+	Lines   []string
+	Verdict struct {
+		Code string
+		N    int
+	}
+}
+
+func receiptOf(t *testing.T, p *proof, order string) (r printedReceipt) {
+	t.Helper()
+	cmd := exec.Command(p.exe, "receipt", order, "--json", "--db", p.file)
+	cmd.Env = scrubbed()
+	if err := json.Unmarshal(must(cmd.Output())(t), &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // What the built program prints has the hash that it names, by another program's reckoning, while the server runs,
 // after a restart, and whatever came meanwhile.
 func TestReceiptHash(t *testing.T) {
@@ -28,15 +48,7 @@ func TestReceiptHash(t *testing.T) {
 		if err := print.Wait(); err != nil {
 			t.Fatal(err)
 		}
-		var answer struct {
-			SHA256  string
-			Verdict struct{ Code string }
-		}
-		asJSON := exec.Command(p.exe, "receipt", "ORD-1", "--json", "--db", p.file)
-		asJSON.Env = scrubbed()
-		if err := json.Unmarshal(must(asJSON.Output())(t), &answer); err != nil {
-			t.Fatal(err)
-		}
+		answer := receiptOf(t, p, "ORD-1")
 		if got, _, _ := strings.Cut(string(out), " "); got != answer.SHA256 || len(got) != 64 {
 			t.Errorf("sha256sum says %s, --json says %s", got, answer.SHA256)
 		}

@@ -83,11 +83,16 @@ func TestCompensationSurvivesKills(t *testing.T) {
 			if did["refund:"+order] != 1 || did["inventory:"+order+":OUT-1"] != 0 {
 				t.Errorf("%s: %d refunds; %v", order, did["refund:"+order], did)
 			}
+			released := 0
 			for _, sku := range []string{"A", "B", "C"} {
 				line := order + ":" + sku
+				released += did["release:"+line]
 				if did["inventory:"+line] > 1 || did["release:"+line] != did["inventory:"+line] {
 					t.Errorf("%s went out %d times and was released %d times", line, did["inventory:"+line], did["release:"+line])
 				}
+			}
+			if r := receiptOf(t, p, order); r.Verdict.Code != "taken_back" || r.Verdict.N != released {
+				t.Errorf("%d lines were released, and the receipt says\n%s", released, strings.Join(r.Lines, "\n"))
 			}
 		}
 	}
