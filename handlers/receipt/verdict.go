@@ -46,7 +46,8 @@ type V struct {
 	Receipt string `json:"receipt"` // the target's own id of the one effect that it confirmed; ""
 }
 
-// Verdict judges a story: first what is wrong, then what is open, then what happened.
+// Verdict judges a story: first what is wrong, then what is open, then what happened. It knows the order's own rows
+// only: an effect that somebody has put in under another order's id is found by the doctor, which looks at the whole file.
 func Verdict(s store.Story) V {
 	f := read(s)
 	v, found := f.doubled()
