@@ -72,6 +72,8 @@ var impossible = []struct {
 	{"a limit of nothing", insert("credit_limits", "limit_amount", "''"), "credit_limit"},
 	{"two limits for one pair", insert("credit_limits") + "; " + insert("credit_limits"), "UNIQUE constraint failed: credit_limits.customer_id"},
 
+	{"a count of what has not come to rest", insert("ticket_counts", "status", "'pending'"), "ticket_counts_status"},
+
 	{"an attempt without a token", insert("outbox") + "; " + insert("attempts", "claim_token", "''"), "attempts_token"},
 	{"an attempt with an empty outcome", insert("outbox") + "; " + insert("attempts", "outcome", "''"), "attempts_outcome"},
 	{"an attempt that ended without an outcome", insert("outbox") + "; " + insert("attempts", "outcome", "NULL"), "attempts_end_has_outcome"},
