@@ -175,6 +175,9 @@ const sqlRelease = `UPDATE outbox SET status = 'pending', claim_token = NULL, le
 // Release gives claimed tickets back untouched: being stopped is not failing. It returns how many
 // were still ours.
 func (tx *Tx) Release(token string, ids []int64) (int, error) {
+	if _, err := tx.seq(); err != nil { // for those who watch the sequence
+		return 0, err
+	}
 	n, err := tx.exec(sqlRelease, idList(ids), token)
 	return int(n), err
 }

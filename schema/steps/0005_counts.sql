@@ -61,8 +61,17 @@ BEGIN
   DELETE FROM ticket_replaced WHERE id = OLD.id;
 END;
 
+-- What a person changes or deletes gets a place in the sequence too: whoever watches that sees that something
+-- happened. A claim and an end bring their own place and fire nothing.
+CREATE TRIGGER outbox_moved_by_hand AFTER UPDATE OF status ON outbox
+WHEN OLD.status <> NEW.status AND OLD.claimed_seq = NEW.claimed_seq AND OLD.ended_seq = NEW.ended_seq
+BEGIN UPDATE sequence SET value = value + 1; END;
+CREATE TRIGGER outbox_gone_by_hand AFTER DELETE ON outbox
+BEGIN UPDATE sequence SET value = value + 1; END;
+
 -- The tickets of a type, newest first, however rare the type is. Every order pays for it once, when it is put on
--- the rail: neither column changes after that.
-CREATE INDEX outbox_effect_type ON outbox (effect_type, id);
+-- the rail: neither column changes after that. It holds every ticket, and is partial so that only a list that
+-- repeats these words uses it: to SQLite any index on a type looks as good as the one on an order's id.
+CREATE INDEX outbox_effect_type ON outbox (effect_type, id) WHERE effect_type <> '';
 -- The same among those that need a person or were given up; no order that goes well is ever in it.
 CREATE INDEX outbox_aside ON outbox (status, effect_type, id) WHERE status IN ('dead', 'review', 'discarded');
