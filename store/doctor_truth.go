@@ -3,9 +3,10 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
-// The truth: a measure, and four queries that must never find a row.
+// The truth: a measure, and five queries that must never find a row.
 const (
 	sqlMeasureDrained = `SELECT count(*) FROM outbox WHERE status <> 'done';`
 
@@ -21,25 +22,70 @@ GROUP BY order_id HAVING count(DISTINCT effect_type) > 1 AND EXISTS (
   SELECT 1 FROM ledger line WHERE line.order_id = ledger.order_id AND line.effect_type = 'inventory'
   AND NOT EXISTS (SELECT 1 FROM outbox WHERE idempotency_key = 'release:'
     || CASE WHEN line.effect_key LIKE 'inventory:%' THEN substr(line.effect_key, 11) ELSE line.effect_key END));`
+	// What the triggers of the outbox keep beside it, and what they should have kept.
+	sqlNoCountWrong = `SELECT effect_type, status, sum(n) FROM (SELECT effect_type, status, n FROM ticket_counts
+UNION ALL SELECT effect_type, status, -count(*) FROM outbox WHERE status NOT IN ('pending','processing') GROUP BY effect_type, status)
+GROUP BY effect_type, status HAVING sum(n) <> 0;`
 
 	sqlEventUndecided = `SELECT event_id, order_id FROM events WHERE order_id NOT IN (SELECT order_id FROM orders);`
 	sqlOrderInPart    = `SELECT order_id FROM orders WHERE event_id NOT IN (SELECT event_id FROM events) OR order_id NOT IN (SELECT aggregate_id FROM outbox);`
 )
 
 // Invariants are the queries that must never find a row, whatever happened to a file.
-var Invariants = []string{sqlNoEffectTwice, sqlNoDoneWithoutEntry, sqlNoEntryWithoutAct, sqlNoOrderBothWays}
+var Invariants = []string{sqlNoEffectTwice, sqlNoDoneWithoutEntry, sqlNoEntryWithoutAct, sqlNoOrderBothWays, sqlNoCountWrong}
+
+// invariant is a query that must find no row, as the doctor calls it and what it means when it does.
+type invariant struct{ name, text, broken string }
+
+// invariants are Invariants with their names.
+var invariants = []invariant{
+	{"no effect twice", sqlNoEffectTwice, "these keys went out more than once: look at `comanda order show` for each order"},
+	{"what is done is in the ledger", sqlNoDoneWithoutEntry, "these tickets say done and the ledger does not know it: somebody changed them by hand"},
+	{"what is in the ledger as local went out", sqlNoEntryWithoutAct, "the ledger has these effects and the world does not: somebody changed a table by hand"},
+	{"an order is refunded or delivered, never both", sqlNoOrderBothWays, "these orders were refunded and delivered: take one of the two back by hand"},
+	{"the counts are those of the tickets", sqlNoCountWrong, "these counts are off by so much: somebody changed ticket_counts, or dropped a trigger, by hand"},
+}
+
+func (db *DB) askInvariant(ctx context.Context, i invariant) Check {
+	return db.ask(ctx, "invariant: "+i.name, i.text, noRow(i.broken))
+}
+
+// Asked is an invariant that was asked for, and how long that took.
+type Asked struct {
+	Check
+	Took time.Duration
+}
+
+// AskInvariants asks the invariants, which may take minutes on a big file: as long as it takes, one after the other,
+// and of several callers one at a time. It returns ctx's error when that ends first.
+func (db *DB) AskInvariants(ctx context.Context) ([]Asked, error) {
+	select {
+	case db.asking <- struct{}{}:
+		defer func() { <-db.asking }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	all := make([]Asked, 0, len(invariants))
+	for _, i := range invariants {
+		began := time.Now()
+		check := db.askInvariant(ctx, i)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		all = append(all, Asked{check, time.Since(began)})
+	}
+	return all, nil
+}
 
 func (db *DB) lookAtTruth(ctx context.Context) []Check {
-	measure := func(a Answer, c *Check) { c.Answer = a.first() }
-	return []Check{
-		db.ask(ctx, "measure: tickets that are not done", sqlMeasureDrained, measure),
-		db.ask(ctx, "invariant: no effect twice", sqlNoEffectTwice, noRow("these keys went out more than once: look at `comanda order show` for each order")),
-		db.ask(ctx, "invariant: what is done is in the ledger", sqlNoDoneWithoutEntry, noRow("these tickets say done and the ledger does not know it: somebody changed them by hand")),
-		db.ask(ctx, "invariant: what is in the ledger as local went out", sqlNoEntryWithoutAct, noRow("the ledger has these effects and the world does not: somebody changed a table by hand")),
-		db.ask(ctx, "invariant: an order is refunded or delivered, never both", sqlNoOrderBothWays, noRow("these orders were refunded and delivered: take one of the two back by hand")),
+	all := []Check{db.ask(ctx, "measure: tickets that are not done", sqlMeasureDrained, func(a Answer, c *Check) { c.Answer = a.first() })}
+	for _, i := range invariants {
+		all = append(all, db.askInvariant(ctx, i))
+	}
+	return append(all,
 		db.ask(ctx, "invariant: an event has its decision", sqlEventUndecided, noRow("these events were answered and what was decided for them is gone")),
 		db.ask(ctx, "invariant: a decision has its event and its tickets", sqlOrderInPart, noRow("these orders were decided; what they came from or led to is gone")),
-	}
+	)
 }
 
 func (db *DB) lookAtTickets(ctx context.Context) []Check {

@@ -94,6 +94,7 @@ type DB struct {
 	writer  *conn
 	readers chan *conn
 	reads   reads
+	asking  chan struct{} // who asks the invariants holds it
 
 	queue   chan *member
 	errands chan *errand
@@ -141,7 +142,7 @@ func openOnce(ctx context.Context, full string, opt Options) (*DB, error) {
 		readers: make(chan *conn, opt.Readers),
 		queue:   make(chan *member, 1024),
 		errands: make(chan *errand),
-		closing: make(chan struct{}), stopped: make(chan struct{}),
+		closing: make(chan struct{}), stopped: make(chan struct{}), asking: make(chan struct{}, 1),
 		wake: make(chan struct{}, 1), stage: stage{born: time.Now()},
 	}
 	if err := db.connect(ctx); err != nil {

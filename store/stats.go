@@ -1,6 +1,9 @@
 package store
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+)
 
 // Counts are the numbers of tickets by state.
 type Counts struct {
@@ -28,22 +31,74 @@ type Stats struct {
 	At               int64 // Unix milliseconds
 }
 
-// The open states are counted in their partial indexes, the done ones as the rest.
-const sqlCounts = `SELECT
-	(SELECT count(*) FROM outbox WHERE status = 'pending'),
-	(SELECT count(*) FROM outbox WHERE status = 'processing'),
-	(SELECT count(*) FROM outbox WHERE status = 'dead'),
-	(SELECT count(*) FROM outbox WHERE status = 'review'),
-	(SELECT count(*) FROM outbox WHERE status = 'discarded'),
-	(SELECT count(*) FROM outbox)`
+// What is open is counted in its partial indexes, what has come to rest was counted as it did.
+const (
+	sqlCountsOpen = `SELECT 'pending', count(*) FROM outbox WHERE status = 'pending'
+	UNION ALL SELECT 'processing', count(*) FROM outbox WHERE status = 'processing'`
+	sqlCountsRest = `SELECT status, sum(n) FROM ticket_counts GROUP BY status`
+)
+
+// The same for one effect type. Of what is being carried out there is little; the plus has SQLite go through that.
+const (
+	sqlTypeOpen = `SELECT 'pending', count(*) FROM outbox WHERE status = 'pending' AND effect_type = $1
+	UNION ALL SELECT 'processing', count(*) FROM outbox WHERE status = 'processing' AND +effect_type = $1`
+	sqlTypeRest = `SELECT status, n FROM ticket_counts WHERE effect_type = $1`
+)
+
+// An order has few tickets, by outbox_order_id.
+const sqlOrderCounts = `SELECT status, count(*) FROM outbox WHERE aggregate_id = $1 AND ($2 = '' OR effect_type = $2) GROUP BY status`
 
 // Counts returns the number of tickets in each state.
-func (tx *Tx) Counts() (Counts, error) {
-	var c Counts
-	var all int64
-	_, err := tx.find(sqlCounts, nil, &c.Pending, &c.Processing, &c.Dead, &c.Review, &c.Discarded, &all)
-	c.Done = all - c.Pending - c.Processing - c.Dead - c.Review - c.Discarded
+func (tx *Tx) Counts() (Counts, error) { return tx.TicketCounts(TicketFilter{}) }
+
+// TicketCounts returns how many of the filter's order and effect type are in each state, whatever else it says.
+func (tx *Tx) TicketCounts(f TicketFilter) (c Counts, err error) {
+	switch {
+	case f.OrderID != "":
+		return c, tx.count(&c, sqlOrderCounts, f.OrderID, f.EffectType)
+	case f.EffectType != "":
+		if err = tx.count(&c, sqlTypeOpen, f.EffectType); err == nil {
+			err = tx.count(&c, sqlTypeRest, f.EffectType)
+		}
+	default:
+		if err = tx.count(&c, sqlCountsOpen); err == nil {
+			err = tx.count(&c, sqlCountsRest)
+		}
+	}
 	return c, err
+}
+
+// count reads the numbers of an answer's states.
+func (tx *Tx) count(c *Counts, text string, args ...any) error {
+	into := map[string]*int64{"pending": &c.Pending, "processing": &c.Processing, "done": &c.Done,
+		"dead": &c.Dead, "review": &c.Review, "discarded": &c.Discarded}
+	return tx.each(text, args, func(scan func(...any) error) error {
+		var status string
+		var n int64
+		if err := scan(&status, &n); err != nil {
+			return err
+		}
+		*into[status] = n // the outbox knows no other state
+		return nil
+	})
+}
+
+// Orders with a pending ticket of the types, by outbox_pending, and those that have none because it was just claimed.
+const sqlWaitingOrders = `SELECT
+	(SELECT count(DISTINCT aggregate_id) FROM outbox WHERE status = 'pending' AND effect_type IN (SELECT value FROM json_each($1))) +
+	(SELECT count(DISTINCT aggregate_id) FROM outbox AS p WHERE id IN (SELECT id FROM outbox WHERE status = 'processing')
+		AND +effect_type IN (SELECT value FROM json_each($1)) AND NOT EXISTS (SELECT 1 FROM outbox AS o
+		WHERE o.aggregate_id = p.aggregate_id AND o.status || '' = 'pending' AND +o.effect_type IN (SELECT value FROM json_each($1))))`
+
+// WaitingOrders is how many orders have a ticket of one of the effect types that is pending or being carried out. It
+// reads every such ticket.
+func (tx *Tx) WaitingOrders(effectTypes ...string) (n int64, err error) {
+	types, err := json.Marshal(effectTypes)
+	if err != nil || len(effectTypes) == 0 {
+		return 0, err
+	}
+	_, err = tx.find(sqlWaitingOrders, []any{string(types)}, &n)
+	return n, err
 }
 
 // The plus keeps SQLite from looking for the smallest id along the primary key, past all that is done.

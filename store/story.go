@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -23,6 +24,7 @@ type Story struct {
 
 // OperatorAct is one line of the operator log.
 type OperatorAct struct {
+	ID      int64
 	Seq     int64
 	At      int64 // Unix milliseconds
 	Who     string
@@ -31,13 +33,27 @@ type OperatorAct struct {
 	Detail  string
 }
 
+const actColumns = `id, seq, at, who, action, subject, detail`
+
+func scanAct(scan func(...any) error, a *OperatorAct) error {
+	return scan(&a.ID, &a.Seq, &a.At, &a.Who, &a.Action, &a.Subject, &a.Detail)
+}
+
 // By operator_log_subject. $2 is what the acts begin with: a customer or a target may be called like the order.
-const sqlActs = `SELECT seq, at, who, action, subject, detail FROM operator_log WHERE subject = $1 AND substr(action, 1, length($2)) = $2 ORDER BY id`
+const sqlActs = `SELECT ` + actColumns + ` FROM operator_log WHERE subject = $1 AND substr(action, 1, length($2)) = $2 ORDER BY id`
 
 func (tx *Tx) acts(kind, subject string) ([]OperatorAct, error) {
-	return collect(tx, sqlActs, []any{subject, kind}, func(scan func(...any) error, a *OperatorAct) error {
-		return scan(&a.Seq, &a.At, &a.Who, &a.Action, &a.Subject, &a.Detail)
-	})
+	return collect(tx, sqlActs, []any{subject, kind}, scanAct)
+}
+
+const sqlActsPage = `SELECT ` + actColumns + ` FROM operator_log WHERE id < $1 ORDER BY id DESC LIMIT $2`
+
+// OperatorLog lists what operators did, and the relay in their place, newest first, below the given id; 0 means all.
+func (tx *Tx) OperatorLog(before int64, limit int) ([]OperatorAct, error) {
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	return collect(tx, sqlActsPage, []any{before, limit}, scanAct)
 }
 
 // Moment is one line of a timeline. Moments are ordered by Seq, the one sequence over all tables,

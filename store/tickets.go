@@ -1,5 +1,7 @@
 package store
 
+import "math"
+
 // Ticket is one row of the outbox. The pointers are nil where the column is NULL.
 type Ticket struct {
 	ID          int64   `json:"id"`
@@ -44,30 +46,86 @@ type TicketFilter struct {
 	Limit      int
 }
 
-// The lists of tickets run newest first. Each names its status as a literal, because a partial
-// index serves only a query that repeats its predicate.
+// The lists of tickets run newest first. $1 is the id below which they begin, $2 the effect type, $3 the limit.
+// Each chooses its ids in an index and then reads those rows alone, so that it does not matter where among two million
+// they lie. A partial index serves only a query that repeats its predicate as a literal.
 const (
-	sqlTicketsHead  = `SELECT ` + ticketColumns + ` FROM outbox WHERE ($1 = 0 OR id < $1) AND ($2 = '' OR effect_type = $2) AND ($3 = '' OR aggregate_id = $3)`
-	sqlTicketsTail  = ` ORDER BY id DESC LIMIT $4`
-	sqlTicketsOrder = `SELECT ` + ticketColumns + ` FROM outbox WHERE ($1 = 0 OR id < $1) AND ($2 = '' OR effect_type = $2) AND aggregate_id = $3`
+	ticketsWhere = ticketColumns + ` FROM outbox WHERE id IN (SELECT id FROM outbox WHERE `
+	newest       = ` ORDER BY id DESC LIMIT $3) ORDER BY id DESC`
+	// What is pending or being carried out lies in its index by other things than its id: all of it is looked at and
+	// the newest are kept. The plus keeps SQLite from looking for them along the primary key, past all that is done.
+	newestOpen = ` AND +id < $1 ORDER BY +id DESC LIMIT $3) ORDER BY id DESC`
+	// What is at rest and not done, by outbox_aside.
+	aside = ` AND status IN ('dead', 'review', 'discarded')`
 )
 
-var ticketStatus = map[string]string{
-	"": "", "pending": ` AND status = 'pending'`, "processing": ` AND status = 'processing'`, "done": ` AND status = 'done'`,
-	"dead": ` AND status = 'dead'`, "review": ` AND status = 'review'`, "discarded": ` AND status = 'discarded'`,
+// ticketLists are the choices of ids by state, without an effect type and with one. Among all tickets, and among those
+// of a type, most are done: the walk to the newest that are passes by what is not.
+var ticketLists = map[string]struct{ all, ofType string }{
+	"": {
+		`SELECT ` + ticketsWhere + `id < $1 AND $2 = ''` + newest,
+		`SELECT ` + ticketsWhere + `effect_type <> '' AND effect_type = $2 AND id < $1` + newest,
+	},
+	"done": {
+		`SELECT ` + ticketsWhere + `status = 'done' AND id < $1 AND $2 = ''` + newest,
+		`SELECT ` + ticketsWhere + `status = 'done' AND effect_type <> '' AND effect_type = $2 AND id < $1` + newest,
+	},
+	"pending": {
+		`SELECT ` + ticketsWhere + `status = 'pending' AND $2 = ''` + newestOpen,
+		`SELECT ` + ticketsWhere + `status = 'pending' AND effect_type = $2` + newestOpen,
+	},
+	"processing": {
+		`SELECT ` + ticketsWhere + `status = 'processing' AND $2 = ''` + newestOpen,
+		`SELECT ` + ticketsWhere + `status = 'processing' AND +effect_type = $2` + newestOpen,
+	},
+	"dead": {
+		`SELECT ` + ticketsWhere + `status = 'dead' AND id < $1 AND $2 = ''` + newest,
+		`SELECT ` + ticketsWhere + `status = 'dead' AND effect_type = $2 AND id < $1` + aside + newest,
+	},
+	"review": {
+		`SELECT ` + ticketsWhere + `status = 'review' AND id < $1 AND $2 = ''` + newest,
+		`SELECT ` + ticketsWhere + `status = 'review' AND effect_type = $2 AND id < $1` + aside + newest,
+	},
+	"discarded": {
+		`SELECT ` + ticketsWhere + `status = 'discarded' AND id < $1 AND $2 = ''` + newest,
+		`SELECT ` + ticketsWhere + `status = 'discarded' AND effect_type = $2 AND id < $1` + aside + newest,
+	},
 }
 
+// An order has few tickets, by outbox_order_id: the rest is chosen among them.
+const sqlTicketsOrder = `SELECT ` + ticketColumns + ` FROM outbox WHERE aggregate_id = $4 AND id < $1 AND ($2 = '' OR effect_type = $2)
+	AND ($5 = '' OR status = $5) ORDER BY id DESC LIMIT $3`
+
 // IsStatus reports whether s is one of the six states of a ticket.
-func IsStatus(s string) bool { return s != "" && ticketStatus[s] != "" }
+func IsStatus(s string) bool { return s != "" && ticketLists[s].all != "" }
 
 // Tickets lists tickets newest first.
 func (tx *Tx) Tickets(f TicketFilter) ([]Ticket, error) {
-	head := sqlTicketsHead
-	if f.OrderID != "" {
-		head = sqlTicketsOrder
+	before := f.Before
+	if before == 0 {
+		before = math.MaxInt64
 	}
-	text := head + ticketStatus[f.Status] + sqlTicketsTail
-	return collect(tx, text, []any{f.Before, f.EffectType, f.OrderID, f.Limit}, scanTicket)
+	if f.OrderID != "" {
+		return collect(tx, sqlTicketsOrder, []any{before, f.EffectType, f.Limit, f.OrderID, f.Status}, scanTicket)
+	}
+	if f.Status == "done" { // the one state that is walked to: not past two million for nothing
+		if n, err := tx.doneOf(f.EffectType); err != nil || n == 0 {
+			return []Ticket{}, err
+		}
+	}
+	text := ticketLists[f.Status].all
+	if f.EffectType != "" {
+		text = ticketLists[f.Status].ofType
+	}
+	return collect(tx, text, []any{before, f.EffectType, f.Limit}, scanTicket)
+}
+
+const sqlDoneOf = `SELECT coalesce(sum(n), 0) FROM ticket_counts WHERE status = 'done' AND ($1 = '' OR effect_type = $1)`
+
+// doneOf is how many tickets of a type are done, or of all.
+func (tx *Tx) doneOf(effectType string) (n int64, err error) {
+	_, err = tx.find(sqlDoneOf, []any{effectType}, &n)
+	return n, err
 }
 
 const sqlTicket = `SELECT ` + ticketColumns + ` FROM outbox WHERE id = $1`

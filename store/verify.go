@@ -25,10 +25,11 @@ const sqlTables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND rootp
 
 // What was answered for, in slices of a table by its rowid.
 const (
-	sqlLastEvent  = `SELECT coalesce(max(rowid), 0) FROM events`
-	sqlLastOrder  = `SELECT coalesce(max(rowid), 0) FROM orders`
-	sqlLastTicket = `SELECT coalesce(max(id), 0) FROM outbox`
-	sqlLastEffect = `SELECT coalesce(max(id), 0) FROM external_effects_log`
+	sqlLastEvent   = `SELECT coalesce(max(rowid), 0) FROM events`
+	sqlLastOrder   = `SELECT coalesce(max(rowid), 0) FROM orders`
+	sqlLastTicket  = `SELECT coalesce(max(id), 0) FROM outbox`
+	sqlLastEffect  = `SELECT coalesce(max(id), 0) FROM external_effects_log`
+	sqlLastAttempt = `SELECT coalesce(max(id), 0) FROM attempts`
 
 	sqlUndecided  = `SELECT count(*) FROM events AS e WHERE e.rowid > $1 AND e.rowid <= $2 AND NOT EXISTS (SELECT 1 FROM orders AS o WHERE o.order_id = e.order_id)`
 	sqlUnticketed = `SELECT count(*) FROM orders AS o WHERE o.rowid > $1 AND o.rowid <= $2 AND NOT EXISTS (SELECT 1 FROM outbox AS t WHERE t.aggregate_id = o.order_id)`
