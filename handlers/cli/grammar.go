@@ -46,6 +46,11 @@ type jsonFlag struct {
 	JSON bool `name:"json" help:"Print one JSON document."`
 }
 
+// langFlag has a twin in every command, also in those that read no other variable: it changes no more than words.
+type langFlag struct {
+	Lang string `enum:"en,es" default:"en" placeholder:"LANG" help:"The language of what is printed for a person: en or es."`
+}
+
 type logFlags struct {
 	LogFormat string `enum:"text,json" default:"text" placeholder:"FORMAT" help:"How to log: text or json."`
 	LogLevel  string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"What to log: debug, info, warn or error."`
@@ -99,7 +104,8 @@ type drillCmd struct {
 }
 
 type graphCmd struct {
-	Format string `enum:"text,mermaid,json" default:"text" placeholder:"FORMAT" help:"text, mermaid or json."`
+	Format string `enum:"text,mermaid,svg,json" default:"text" placeholder:"FORMAT" help:"text, mermaid, svg or json."`
+	langFlag
 }
 
 type doctorCmd struct {

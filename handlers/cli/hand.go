@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"comanda/handlers/graph"
 )
 
 // The commands in this file are carried out by what main handed in.
@@ -98,13 +100,19 @@ func call[C any](s *session, do func(context.Context, C) error, config C) error 
 }
 
 func (c *graphCmd) Run(s *session) error {
-	switch c.Format {
+	words, err := graph.Words(c.Lang)
+	if err != nil {
+		return Usage(err)
+	}
+	switch g := s.program.Graph; c.Format {
 	case "mermaid":
-		s.out.WriteString(s.program.Graph.Mermaid())
+		s.out.WriteString(g.In(words).Mermaid())
+	case "svg":
+		s.out.WriteString(g.SVG(graph.SVGOptions{Words: words}))
 	case "json":
-		return s.json(s.program.Graph)
+		return s.json(g)
 	default:
-		s.out.WriteString(s.program.Graph.Text())
+		s.out.WriteString(g.In(words).Text())
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		"serve --addr 8080": "--addr", "serve --addr 127.0.0.1": "--addr", "serve --addr 127.0.0.1:70000": "--addr", "serve --addr 127.0.0.1:http": "--addr", "serve --addr 127.0.0.1:": "--addr",
 		"serve --addr :8080": "--insecure", "serve --addr 0.0.0.0:80": "--insecure", "serve --addr [::]:80": "--insecure", "serve --addr 192.168.1.4:80": "--insecure", "serve --addr shop.example:80": "--insecure",
 		"serve --log-format xml": "--log-format", "serve --log-level loud": "--log-level",
-		"prove E": "A, B, C, D, relays", "prove A --all": "not both", "graph --format svg": "--format",
+		"prove E": "A, B, C, D, relays", "prove A --all": "not both", "graph --format png": "--format",
 		"tickets list --status lost": "--status", "tickets list --limit 0": "--limit", "tickets show one": "", "sql": "",
 		"bogus": "bogus", "serve now": "now", "tickets": "", "credit": "", "order ORD-1": "", "--nonsense": "--nonsense", "version --nonsense": "--nonsense",
 		"credit set CUS-7 5000.001 MXN": "AMOUNT", "credit set CUS-7 1e3 MXN": "AMOUNT", "credit set CUS-7 5 mxn": "CURRENCY", "credit set CUS-7 5 XXQ": "CURRENCY", "credit set CUS-7 5": "", "credit get CUS-7 pesos": "CURRENCY",
@@ -222,7 +222,7 @@ func TestTwins(t *testing.T) {
 	}
 	newBench("COMANDA_BATCH=0").failed(t, exitUsage, "COMANDA_BATCH", "serve")
 	newBench("COMANDA_BATCH=many").failed(t, exitUsage, "COMANDA_BATCH", "serve")
-	newBench("COMANDA_FORMAT=svg").failed(t, exitUsage, "--format", "graph")
+	newBench("COMANDA_FORMAT=png").failed(t, exitUsage, "--format", "graph")
 }
 
 // The process's own environment is not read: only what main hands in counts.
@@ -283,7 +283,7 @@ func TestHelpListsWhatExists(t *testing.T) {
 			t.Errorf("%q exits %d: %s%s", args, code, b.out.String(), b.err.String())
 		}
 	}
-	for _, no := range []string{"replay", "backup", "restore", "prune", "svg"} {
+	for _, no := range []string{"replay", "backup", "restore", "prune"} {
 		if strings.Contains(whole, no) {
 			t.Errorf("--help tells of %s, which does not exist yet", no)
 		}
@@ -317,11 +317,19 @@ func TestRefusedFilesAreWrongSettings(t *testing.T) {
 
 func TestGraphAndVersion(t *testing.T) {
 	b := newBench()
-	for format, part := range map[string]string{"text": "Shared resources", "mermaid": "flowchart TD", "json": `"nodes": [`} {
+	for format, part := range map[string]string{"text": "Shared resources", "mermaid": "flowchart TD", "svg": "</svg>", "json": `"nodes": [`} {
 		if code := b.run("graph", "--format", format); code != 0 || !strings.Contains(b.out.String(), part) || !strings.Contains(b.out.String(), "issue-refund") {
 			t.Errorf("graph --format %s exits %d: %s%s", format, code, b.out.String(), b.err.String())
 		}
 	}
+	for lang, part := range map[string]string{"en": "moves money", "es": "mueve dinero"} {
+		for _, format := range []string{"text", "mermaid", "svg"} {
+			if code := b.run("graph", "--format", format, "--lang", lang); code != 0 || !strings.Contains(b.out.String(), part) {
+				t.Errorf("graph --format %s --lang %s exits %d: %s%s", format, lang, code, b.out.String(), b.err.String())
+			}
+		}
+	}
+	b.failed(t, exitUsage, "--lang must be one of", "graph", "--lang", "fr")
 	b.run("version")
 	if diff := cmp.Diff("comanda  1.2.3\ncommit   unknown\ngo       go1.26\nsqlite   3.54.1\n", b.out.String()); diff != "" {
 		t.Error(diff)

@@ -3,5 +3,5 @@
 //
 // The pieces that every comanda has are named here; the effects are handed in by main from the same
 // list that the relay works with, so a new effect is in the drawing without anybody drawing it
-// (TestAThirdEffectIsInAllThree).
+// (TestAThirdEffectIsInAllFour).
 package graph

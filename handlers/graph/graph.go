@@ -50,6 +50,7 @@ type Graph struct {
 	nodes     []Node
 	edges     []Edge
 	resources []Resource
+	words     func(string) string // see In; nil keeps what is written beside the pieces
 }
 
 const (
@@ -168,12 +169,12 @@ func (g Graph) label(from, to string) string {
 }
 
 // title is a node's name as it is drawn: "check-credit [L]", "outbox (table)".
-func (n Node) title() string {
+func (g Graph) title(n Node) string {
 	switch {
 	case n.Mark != "":
 		return n.ID + " [" + n.Mark + "]"
 	case n.Kind == "table":
-		return n.ID + " (table)"
+		return n.ID + " " + g.word(tableMark)
 	}
 	return n.ID
 }

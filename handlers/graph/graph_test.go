@@ -32,7 +32,8 @@ func asJSON(t *testing.T, g Graph) string {
 func TestGolden(t *testing.T) {
 	g := New([]Effect{refund, inventory})
 	for name, got := range map[string]string{
-		"two.txt": g.Text(), "two.mmd": g.Mermaid(), "two.json": asJSON(t, g),
+		"two.txt": g.Text(), "two.mmd": g.Mermaid(), "two.json": asJSON(t, g), "two.svg": g.SVG(SVGOptions{}),
+		"two-live.svg": g.SVG(live(t)), "two-es.txt": g.In(spanish(t)).Text(), "two-es.mmd": g.In(spanish(t)).Mermaid(),
 		"three.txt": New([]Effect{refund, inventory, letter}).Text(), "one.txt": New([]Effect{refund}).Text(), "none.txt": New(nil).Text(),
 	} {
 		path := filepath.Join("testdata", name)
@@ -51,9 +52,9 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func TestAThirdEffectIsInAllThree(t *testing.T) {
+func TestAThirdEffectIsInAllFour(t *testing.T) {
 	g := New([]Effect{refund, letter, inventory})
-	for what, got := range map[string]string{"text": g.Text(), "mermaid": g.Mermaid(), "json": asJSON(t, g)} {
+	for what, got := range map[string]string{"text": g.Text(), "mermaid": g.Mermaid(), "json": asJSON(t, g), "svg": g.SVG(SVGOptions{})} {
 		for _, part := range []string{"issue-refund", "inventory-sync", "send-letter", "the postman", "the original charge"} {
 			if !strings.Contains(got, part) {
 				t.Errorf("the %s does not name %s", what, part)

@@ -16,7 +16,7 @@ func (g Graph) Mermaid() string {
 		if n.Kind == "table" {
 			open, shut = "[(", ")]"
 		}
-		fmt.Fprintf(&b, "  %s%s\"%s<br/>%s\"%s\n", ids[n.ID], open, escape(n.title()), escape(n.Does), shut)
+		fmt.Fprintf(&b, "  %s%s\"%s<br/>%s\"%s\n", ids[n.ID], open, escape(g.title(n)), escape(n.Does), shut)
 	}
 	for _, e := range g.edges {
 		arrow := "-->"
@@ -28,7 +28,7 @@ func (g Graph) Mermaid() string {
 	for i, r := range g.resources {
 		name := r.Name
 		if len(r.Also) > 0 {
-			name += "<br/>also: " + strings.Join(r.Also, ", ")
+			name += "<br/>" + g.word(wordAlso) + " " + strings.Join(r.Also, ", ")
 		}
 		fmt.Fprintf(&b, "  r%d{{\"⚠ %s\"}}\n", i, strings.ReplaceAll(escape(name), "#lt;br/#gt;", "<br/>"))
 		for _, user := range r.UsedBy {

@@ -22,61 +22,67 @@ func (g Graph) Text() string {
 	effects := g.effects()
 	left := []Node{g.node(director), g.node(outbox), g.node(relay)}
 	right := append([]Node{g.node(credit)}, effects...)
-	leftWidth, rightWidth := boxWidth(left), boxWidth(right)
+	leftWidth, rightWidth := g.boxWidth(left), g.boxWidth(right)
 	gap := max(width(g.label(director, credit)), width(g.label(relay, ""))) + 9
 	rightX := margin + leftWidth + gap
 
 	var c canvas
 	y := 0
-	c.box(margin, y, leftWidth, left[0])
-	c.box(rightX, y, rightWidth, right[0])
+	c.box(margin, y, leftWidth, g.lines(left[0]))
+	c.box(rightX, y, rightWidth, g.lines(right[0]))
 	c.arrow(margin+leftWidth-1, rightX, y+1, g.label(director, credit))
 	for i, n := range left[1:] {
 		c.down(margin+leftWidth/2, y+boxHeight-1, g.label(left[i].ID, n.ID))
 		y += boxHeight + stepDown
-		c.box(margin, y, leftWidth, n)
+		c.box(margin, y, leftWidth, g.lines(n))
 	}
-	c.fan(margin+leftWidth-1, rightX, y, rightWidth, effects, g.label(relay, ""))
+	boxes := make([][]string, len(effects))
+	for i, n := range effects {
+		boxes[i] = g.lines(n)
+	}
+	c.fan(margin+leftWidth-1, rightX, y, rightWidth, boxes, g.label(relay, ""))
 	return c.String() + "\n" + g.legend() + "\n" + g.resourceLines()
 }
 
 func (g Graph) legend() string {
-	return "  [L] only reads: safe to repeat   [E] changes the world: once for each Idempotency-Key\n" +
-		"  Above the outbox everything decides and touches no effect; below it everything may be repeated.\n"
+	return "  " + g.word(legendMarks) + "\n  " + g.word(legendHalves) + "\n"
 }
 
 func (g Graph) resourceLines() string {
 	var b strings.Builder
-	b.WriteString("Shared resources (hidden dependencies):\n")
+	b.WriteString(g.word(sharedHeading) + "\n")
 	widest := 0
 	for _, r := range g.resources {
 		widest = max(widest, width(r.Name))
 	}
 	for _, r := range g.resources {
-		b.WriteString("  ⚠ " + r.Name + strings.Repeat(" ", widest-width(r.Name)) + "  → " + r.users(len(g.nodes)-1) + "\n")
+		b.WriteString("  ⚠ " + r.Name + strings.Repeat(" ", widest-width(r.Name)) + "  → " + g.users(r) + "\n")
 	}
 	return b.String()
 }
 
 // users names who depends on the resource; what everybody depends on needs no list.
-func (r Resource) users(pieces int) string {
+func (g Graph) users(r Resource) string {
 	text := strings.Join(r.UsedBy, ", ")
-	if len(r.UsedBy) == pieces {
-		text = "every piece depends on it"
+	if len(r.UsedBy) == len(g.nodes)-1 { // all but the outbox, which lies in the file
+		text = g.word(everyPiece)
 	}
 	if len(r.Also) > 0 {
-		text += " (and " + strings.Join(r.Also, ", ") + ")"
+		text += " (" + g.word(wordAnd) + " " + strings.Join(r.Also, ", ") + ")"
 	}
 	return text
 }
 
-func boxWidth(nodes []Node) int {
+func (g Graph) boxWidth(nodes []Node) int {
 	widest := 0
 	for _, n := range nodes {
-		widest = max(widest, width(n.title()), width(n.Does))
+		widest = max(widest, width(g.title(n)), width(n.Does))
 	}
 	return widest + 4
 }
+
+// lines is what is written in a node's box.
+func (g Graph) lines(n Node) []string { return []string{g.title(n), n.Does} }
 
 // width counts characters; the names in a graph are of single-width ones.
 func width(s string) int { return utf8.RuneCountInString(s) }
@@ -99,10 +105,10 @@ func (c *canvas) put(x, y int, text string) {
 	(*c)[y] = row
 }
 
-func (c *canvas) box(x, y, w int, n Node) {
+func (c *canvas) box(x, y, w int, lines []string) {
 	bar := strings.Repeat("─", w-2)
 	c.put(x, y, "┌"+bar+"┐")
-	for i, line := range []string{n.title(), n.Does} {
+	for i, line := range lines {
 		c.put(x, y+1+i, "│ "+line)
 		c.put(x+w-1, y+1+i, "│")
 	}
@@ -123,11 +129,11 @@ func (c *canvas) down(x, y int, label string) {
 }
 
 // fan goes from a box's right wall to each effect; the first stands level with the box.
-func (c *canvas) fan(x, end, y, w int, effects []Node, label string) {
+func (c *canvas) fan(x, end, y, w int, boxes [][]string, label string) {
 	trunk := end - 4
-	for i, n := range effects {
+	for i, lines := range boxes {
 		top := y + i*boxHeight
-		c.box(end, top, w, n)
+		c.box(end, top, w, lines)
 		if i == 0 {
 			c.arrow(x, end, top+1, label)
 			continue
