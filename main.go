@@ -441,8 +441,9 @@ func (p program) demo(ctx context.Context, c cli.DemoConfig) (err error) {
 		if err := e2e.Sample(ctx, base); err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "demo: 3 sample orders are in (one sent twice); look at %s/api/orders/ORD-3041\n", base)
-		return nil
+		ready, err := e2e.DemoReady(c.Lang, base)
+		fmt.Fprintln(p.stdout, ready)
+		return err
 	})
 }
 
@@ -453,7 +454,7 @@ func (p program) prove(ctx context.Context, c cli.ProveConfig) error {
 		return fmt.Errorf("find this program's own file: %w", err)
 	}
 	return e2e.Prove(ctx, e2e.Config{
-		Exe: exe, Names: c.Names, All: c.All, Dir: c.Dir, Keep: c.Keep, JSON: c.JSON, Stdout: p.stdout, Appliance: laboratory,
+		Exe: exe, Names: c.Names, All: c.All, Dir: c.Dir, Keep: c.Keep, JSON: c.JSON, Lang: c.Lang, Stdout: p.stdout, Appliance: laboratory,
 	})
 }
 

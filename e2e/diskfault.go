@@ -46,7 +46,7 @@ func (f diskFault) strike(nth int, forGood bool) (fault crashdisk.Fault, struck 
 // again. An order is taken or told to come again; then the disk is well, all are sent until they are taken, by the
 // same server, and carried out. A failure of the reads of a program that starts is not among them: it says so and ends.
 func (l laboratory) breakDisk(ctx context.Context, howLong time.Duration) (once, forGood *toll, err error) {
-	once, forGood = &toll{class: "disk error or full disk, once"}, &toll{class: "disk error or full disk, until it is well"}
+	once, forGood = &toll{class: "toll.disk-once"}, &toll{class: "toll.disk-for-good"}
 	deadline := time.Now().Add(howLong)
 	for next, struck := 1, true; struck && time.Now().Before(deadline); next += 2 {
 		var days []*faultyDay

@@ -214,7 +214,7 @@ func (d *drill) powerCuts(ctx context.Context) error {
 	}
 	d.r.Cuts = t.tried
 	d.r.add(t)
-	d.progress("power cuts", fmt.Sprintf("%s, on the %s; opened and looked through in %s", thousands(t.tried), d.r.CutsOn, t.recovery()))
+	d.progress("power cuts", fmt.Sprintf("%s, on the %s; opened and looked through in %s", thousands(t.tried), d.r.CutsOn, t.recovery(words{})))
 	return nil
 }
 
@@ -228,7 +228,7 @@ func (d *drill) kills(ctx context.Context) error {
 	d.r.Kills, d.r.KillsAt, d.r.Orders, d.r.Again = k.tried, k.at, len(k.acknowledged), k.resent
 	d.r.add(&k.toll)
 	d.progress("kills", wrap(fmt.Sprintf("%s; %s orders acknowledged, %s answers to orders that were sent again; listening again in %s",
-		k.where(), thousands(d.r.Orders), thousands(d.r.Again), k.recovery()), 14))
+		k.where(words{}), thousands(d.r.Orders), thousands(d.r.Again), k.recovery(words{})), 14))
 	return nil
 }
 

@@ -36,7 +36,7 @@ type killing struct {
 // killAll lets the storm loose on a proof's file for some time, and then looks whether each acknowledged order is there
 // with exactly its effects.
 func killAll(ctx context.Context, p *proof, prefix string, howLong time.Duration) (*killing, error) {
-	k := &killing{storm: newStorm(p, prefix), toll: toll{class: "process killed, at any point of an order"}, at: map[string]int{}}
+	k := &killing{storm: newStorm(p, prefix), toll: toll{class: "toll.kills"}, at: map[string]int{}}
 	k.pause = killingPause
 	if err := k.start(""); err != nil {
 		return k, err
@@ -101,10 +101,14 @@ func (k *killing) again(ctx context.Context, plan string) error {
 }
 
 // where tells how many were killed at each point.
-func (k *killing) where() string {
+func (k *killing) where(in words) string {
 	var at []string
 	for _, point := range deaths {
-		at = append(at, fmt.Sprintf("%s %d", point, k.at[point]))
+		name := point
+		if point == anyTime {
+			name = in.text("kills.any-time")
+		}
+		at = append(at, fmt.Sprintf("%s %d", name, k.at[point]))
 	}
 	return strings.Join(at, ", ")
 }

@@ -54,13 +54,11 @@ type naive struct {
 // proveWithoutAtomicClaim lets two naive relays take turns, step by step, so that it comes out the
 // same every time. It is a negative control: its files are not kept.
 func proveWithoutAtomicClaim(ctx context.Context, p *proof) error {
-	p.say("And without the atomic claim? Two naive relays on a scratch file of %d tickets, taking turns: each looks what is "+
-		"pending, and only then marks what it saw.", naiveTickets)
+	p.say("naive.intro", "Tickets", naiveTickets)
 	if err := p.naiveRelays(ctx, "naive-check-then-act.db", actAfterLooking, naiveTickets); err != nil {
 		return err
 	}
-	p.say("The same two with the ledger as the lock, the lesson's WITH done AS (INSERT … ON CONFLICT DO NOTHING RETURNING …) " +
-		"in SQLite's words: each ticket is still taken twice, but the effect goes out only if the ledger row was new.")
+	p.say("naive.ledger")
 	return p.naiveRelays(ctx, "naive-ledger-lock.db", actUnderTheLedger, 0)
 }
 
@@ -120,7 +118,7 @@ func actAfterLooking(ctx context.Context, p *proof, relays []*naive) error {
 			}
 			known += len(rows)
 		}
-		p.expectRows(fmt.Sprintf("relay %d, for each of its tickets", i+1), sqlFirstCheck, known, 0)
+		p.expectRows(p.text("naive.each", "Relay", i+1), sqlFirstCheck, known, 0)
 	}
 	return errors.Join(
 		p.each(ctx, relays, sqlFirstEffect, both, 1, 2),
@@ -140,7 +138,7 @@ func actUnderTheLedger(ctx context.Context, p *proof, relays []*naive) error {
 			effects += n
 		}
 		want := map[int]int{0: naiveTickets}[i]
-		p.expectRows(fmt.Sprintf("relay %d, for each of its tickets", i+1),
+		p.expectRows(p.text("naive.each", "Relay", i+1),
 			"BEGIN IMMEDIATE;\n"+sqlLockLedger+"\n"+sqlLockEffect+"\nCOMMIT;", int(effects), want)
 	}
 	return nil
@@ -181,11 +179,11 @@ func (p *proof) each(ctx context.Context, relays []*naive, text string, want [2]
 		}
 	}
 	for i := range relays {
-		p.expectRows(fmt.Sprintf("relay %d, for each of its tickets", i+1), text, int(changed[i]), want[i])
+		p.expectRows(p.text("naive.each", "Relay", i+1), text, int(changed[i]), want[i])
 	}
 	return nil
 }
 
 func (p *proof) expectRows(who, text string, got, want int) {
-	p.add(Step{Text: who, SQL: text, Answer: fmt.Sprintf("%d rows", got), Want: fmt.Sprintf("%d rows", want), OK: got == want})
+	p.add(Step{Text: who, SQL: text, Answer: p.text("proof.rows", "N", got), Want: p.text("proof.rows", "N", want), OK: got == want})
 }

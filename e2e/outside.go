@@ -69,10 +69,10 @@ func (p *proof) byHand(ctx context.Context, statement string, want int64) error 
 		return err
 	}
 	n, err := o.exec(ctx, statement)
-	got := rowsChanged(n)
+	got := p.rowsChanged(n)
 	if err != nil {
 		got = "error: " + err.Error()
 	}
-	p.add(Step{SQL: statement, Answer: got, Want: rowsChanged(want), OK: got == rowsChanged(want)})
+	p.add(Step{SQL: statement, Answer: got, Want: p.rowsChanged(want), OK: got == p.rowsChanged(want)})
 	return o.close()
 }

@@ -96,7 +96,7 @@ func (w *labDay) serve(ctx context.Context, work func(ctx context.Context, base 
 // removal, in every way that a disk may have it, and has the real program open what is left. It goes on with other
 // days until the time is over.
 func (l laboratory) cutPower(ctx context.Context, howLong time.Duration) (*toll, error) {
-	t := &toll{class: "power cut, after any write, five ways each"}
+	t := &toll{class: "toll.power"}
 	deadline := time.Now().Add(howLong)
 	for round := 0; round == 0 || time.Now().Before(deadline); round++ {
 		day, err := l.newDay(fmt.Sprint("day", round))

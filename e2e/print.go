@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 // lineWidth is how wide the output is; only SQL, which is shown as it was run, may be wider.
@@ -17,7 +18,7 @@ func mark(ok bool) string {
 }
 
 // print shows a step: what was asked, exactly as it was run, and what came of it.
-func (s Step) print(w io.Writer) {
+func (s Step) print(w io.Writer, in words) {
 	switch {
 	case s.row:
 		sign := mark(s.OK)
@@ -43,11 +44,20 @@ func (s Step) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "   %s %s\n", sign, strings.ReplaceAll(head, "\n", "\n     "))
 	if s.Answer != "" {
-		fmt.Fprintf(w, "       → %s\n", strings.ReplaceAll(s.Answer, "\n", "\n         "))
+		fmt.Fprintf(w, "       → %s\n", strings.ReplaceAll(in.answer(s.Answer), "\n", "\n         "))
 	}
 	if !s.OK && s.Want != "" {
-		fmt.Fprintf(w, "       wanted %s\n", strings.ReplaceAll(s.Want, "\n", "\n              "))
+		head := "       " + in.text("proof.wanted") + " "
+		fmt.Fprintf(w, "%s%s\n", head, strings.ReplaceAll(in.answer(s.Want), "\n", "\n"+strings.Repeat(" ", utf8.RuneCountInString(head))))
 	}
+}
+
+// answer is a query's answer as it is printed.
+func (w words) answer(text string) string {
+	if text == noRow {
+		return w.text("proof.no-row")
+	}
+	return text
 }
 
 // breakJSON breaks a long line of JSON after commas. No string in it holds one.
@@ -87,12 +97,7 @@ func wrap(text string, indent int) string {
 }
 
 // rowsChanged says how many rows a statement changed.
-func rowsChanged(n int64) string {
-	if n == 1 {
-		return "1 row changed"
-	}
-	return fmt.Sprintf("%d rows changed", n)
-}
+func (w words) rowsChanged(n int64) string { return w.count("proof.rows-changed", int(n)) }
 
 // thousands writes 60000 as 60,000.
 func thousands(n int) string {

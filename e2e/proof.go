@@ -30,6 +30,7 @@ func (s Step) isCheck() bool { return s.Want != "" || !s.OK }
 
 // proof is one proof while it runs: its file, its child processes, and what it has found out.
 type proof struct {
+	words
 	exe     string
 	mutant  string
 	without string
@@ -47,7 +48,7 @@ type proof struct {
 }
 
 func newProof(c Config, e entry, dir string) *proof {
-	p := &proof{exe: c.Exe, mutant: c.Mutant, without: c.without, dir: dir, file: filepath.Join(dir, e.name+".db"), out: io.Discard, client: newClient(), appliance: c.Appliance}
+	p := &proof{words: c.words, exe: c.Exe, mutant: c.Mutant, without: c.without, dir: dir, file: filepath.Join(dir, e.name+".db"), out: io.Discard, client: newClient(), appliance: c.Appliance}
 	if !c.JSON && c.Stdout != nil {
 		p.out = c.Stdout
 	}
@@ -57,13 +58,13 @@ func newProof(c Config, e entry, dir string) *proof {
 func (p *proof) add(s Step) {
 	p.steps = append(p.steps, s)
 	if !s.silent || !s.OK {
-		s.print(p.out)
+		s.print(p.out, p.words)
 	}
 }
 
 // say tells what happens next.
-func (p *proof) say(format string, args ...any) {
-	p.add(Step{Text: fmt.Sprintf(format, args...), OK: true})
+func (p *proof) say(id message, filled ...any) {
+	p.add(Step{Text: p.text(id, filled...), OK: true})
 }
 
 // expect compares an answer that is not a query's.
@@ -104,7 +105,7 @@ func (p *proof) askAs(ctx context.Context, s Step) string {
 
 // fault notes that the proof could not be carried through.
 func (p *proof) fault(err error) {
-	p.add(Step{Text: "the proof could not be carried through: " + err.Error()})
+	p.add(Step{Text: p.text("proof.fault", "Error", err.Error())})
 }
 
 func (p *proof) ok() bool {
@@ -217,7 +218,7 @@ const sqlNotDone = `SELECT count(*) FROM outbox WHERE status <> 'done';`
 
 // invariants asks what must never have a row, whatever happened (contract, section 6).
 func (p *proof) invariants(ctx context.Context) {
-	p.say("What must never have a row, whatever happened:")
+	p.say("proof.invariants")
 	for _, query := range store.Invariants {
 		p.ask(ctx, query, noRow)
 	}

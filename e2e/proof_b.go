@@ -9,8 +9,7 @@ import (
 	"sync"
 )
 
-const claimB = "The duplicate webhook: the same event twice, 200 copies at once, or another event for an order that is decided, " +
-	"brings about nothing that was not there already."
+const claimB message = "b.claim"
 
 // The lesson's measures of a duplicate webhook.
 const (
@@ -28,7 +27,7 @@ func proveB(ctx context.Context, p *proof) error {
 	if err != nil {
 		return err
 	}
-	p.say("The shop fires event EVT-2041 and, not sure whether it arrived, fires it again.")
+	p.say("b.twice")
 	body := orderBody("EVT-2041", "ORD-2041", "CUS-7", "2154.00", line{"CF-ARA-500", 12})
 	if _, err := p.post(ctx, s, body, "200 accepted, refund, [refund:ORD-2041]"); err != nil {
 		return err
@@ -47,7 +46,7 @@ func proveB(ctx context.Context, p *proof) error {
 	if err := proveStandingDecision(ctx, p, s); err != nil {
 		return err
 	}
-	p.say("The second line of defence: the lesson's INSERT, run by hand for a ticket that is on the rail already.")
+	p.say("b.second-line")
 	if err := p.byHand(ctx, sqlTicketAgain, 0); err != nil {
 		return err
 	}
@@ -61,7 +60,7 @@ func proveB(ctx context.Context, p *proof) error {
 		return err
 	}
 	if p.mutant == "" {
-		p.say("Without deduplication, in a build made for that: go test ./e2e -run TestProofs")
+		p.say("b.other-build")
 		return nil
 	}
 	return proveWithoutDedupe(ctx, p)
@@ -70,7 +69,7 @@ func proveB(ctx context.Context, p *proof) error {
 // proveStorm sends 200 copies of one event at once.
 func proveStorm(ctx context.Context, p *proof, s *child) error {
 	const copies = 200
-	p.say("%d copies of event EVT-2043 at once.", copies)
+	p.say("b.storm", "Copies", copies)
 	body := orderBody("EVT-2043", "ORD-2043", "CUS-7", "99.90", line{"TE-CHM-100", 1})
 	answers := make([]string, copies)
 	errs := make([]error, copies)
@@ -88,7 +87,7 @@ func proveStorm(ctx context.Context, p *proof, s *child) error {
 			return err
 		}
 	}
-	p.expect(fmt.Sprintf("%d times POST /webhooks/orders\n%s", copies, breakJSON(body)), tally(answers),
+	p.expect(p.text("b.times", "Copies", copies)+"\n"+breakJSON(body), tally(answers),
 		"1 × 200 accepted, refund, [refund:ORD-2043]\n199 × 200 duplicate, refund, [refund:ORD-2043]")
 	if err := p.untilDrained(ctx); err != nil {
 		return err
@@ -117,7 +116,7 @@ func tally(lines []string) string {
 
 // proveStandingDecision raises the customer's credit and sends another event for the same order.
 func proveStandingDecision(ctx context.Context, p *proof, s *child) error {
-	p.say("Customer CUS-7 gets credit after all, and another event, EVT-2044, comes for ORD-2041.")
+	p.say("b.credit")
 	if err := p.client.credit(ctx, s.url, "CUS-7", "90000.00"); err != nil {
 		return err
 	}
@@ -128,7 +127,7 @@ func proveStandingDecision(ctx context.Context, p *proof, s *child) error {
 	if err := p.untilDrained(ctx); err != nil {
 		return err
 	}
-	p.say("An order is decided once, never both ways:")
+	p.say("b.once")
 	p.ask(ctx, "SELECT effect_key, count(*) FROM external_effects_log WHERE order_id='ORD-2041' GROUP BY effect_key;", "refund:ORD-2041 | 1")
 	return nil
 }
@@ -136,8 +135,8 @@ func proveStandingDecision(ctx context.Context, p *proof, s *child) error {
 // proveWithoutDedupe runs the lesson's "even if it skipped deduplication" in a build that can. It is
 // a negative control on a file of its own, which is not kept.
 func proveWithoutDedupe(ctx context.Context, p *proof) error {
-	p.say("The same event twice with deduplication compiled out: the director decides twice, and the outbox's unique key holds.")
-	n := &proof{exe: p.mutant, without: "dedupe", dir: p.dir, file: filepath.Join(p.dir, "no-dedupe.db"), out: p.out, client: p.client}
+	p.say("b.no-dedupe")
+	n := &proof{words: p.words, exe: p.mutant, without: "dedupe", dir: p.dir, file: filepath.Join(p.dir, "no-dedupe.db"), out: p.out, client: p.client}
 	err := n.sameEventTwice(ctx)
 	if err != nil {
 		n.fault(err)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-const claimC = "The crash: whichever step a process is killed at, with a real SIGKILL, nothing is lost and nothing happens twice."
+const claimC message = "c.claim"
 
 // crashCase is one crash point and what must be true before and after the restart. States are
 // "world ledger ticket", by the lesson's three queries.
@@ -31,9 +31,7 @@ func crashCases() []crashCase {
 const crashRow = "%-15s  %-10s  %s"
 
 func proveC(ctx context.Context, p *proof) error {
-	p.say("The lesson breaks its world on purpose: the effect is out (1) and the ledger without it (0). Here the ledger row, the effect " +
-		"and 'done' are written by one transaction. A killed process leaves all of them or none, so that state can't exist: " +
-		"world and ledger below are 0 and 0, or 1 and 1. The lesson's own moment first, in full.")
+	p.say("c.lesson")
 	cases := crashCases()
 	rows := make([]Step, len(cases))
 	for _, shown := range []bool{true, false} {
@@ -47,9 +45,9 @@ func proveC(ctx context.Context, p *proof) error {
 			}
 		}
 	}
-	p.say("The same for every crash point that a local effect passes: world, ledger and ticket by the lesson's three queries.")
-	p.add(Step{Text: fmt.Sprintf("%-21s %-5s", "killed at", "who"), row: true, OK: true,
-		Answer: fmt.Sprintf(crashRow, "left behind", "sent again", "after the restart")})
+	p.say("c.table")
+	p.add(Step{Text: fmt.Sprintf("%-21s %-5s", p.text("c.head-point"), p.text("c.head-who")), row: true, OK: true,
+		Answer: fmt.Sprintf(crashRow, p.text("c.head-left"), p.text("c.head-again"), p.text("c.after"))})
 	for _, row := range rows {
 		p.add(row)
 	}
@@ -66,11 +64,11 @@ func proveCrash(ctx context.Context, p *proof, c crashCase) (row Step, err error
 		return row, err
 	}
 	if c.shown {
-		p.say("A relay carries %s out and is killed at %s. The state that it leaves:", key, c.point)
+		p.say("c.carries", "Key", key, "Point", c.point)
 		p.lessonQueries(ctx, key, c.before)
 	}
-	before := p.note(ctx, "after the kill at "+c.point, sqlState(key), c.before)
-	p.note(ctx, "the order is kept whole or not at all", sqlKept(event, c.order), kept(c.before))
+	before := p.note(ctx, p.text("c.killed", "Point", c.point), sqlState(key), c.before)
+	p.note(ctx, p.text("c.whole"), sqlKept(event, c.order), kept(c.before))
 	if s, err = p.serveAgain(s); err != nil {
 		return row, err
 	}
@@ -78,7 +76,7 @@ func proveCrash(ctx context.Context, p *proof, c crashCase) (row Step, err error
 	if err != nil {
 		return row, err
 	}
-	p.add(Step{Text: "sent again after the restart", Answer: again.body.Status, Want: c.resent, OK: again.body.Status == c.resent, silent: true})
+	p.add(Step{Text: p.text("c.again"), Answer: again.body.Status, Want: c.resent, OK: again.body.Status == c.resent, silent: true})
 	r, err := p.relay("relay", "")
 	if err != nil {
 		return row, err
@@ -87,10 +85,10 @@ func proveCrash(ctx context.Context, p *proof, c crashCase) (row Step, err error
 		return row, err
 	}
 	if c.shown {
-		p.say("After the restart:")
+		p.say("c.restart")
 		p.lessonQueries(ctx, key, "1 1 done")
 	}
-	after := p.note(ctx, "after the restart", sqlState(key), "1 1 done")
+	after := p.note(ctx, p.text("c.after"), sqlState(key), "1 1 done")
 	row = Step{Text: fmt.Sprintf("%-21s %-5s", c.point, c.who), row: true}
 	row.Answer = fmt.Sprintf(crashRow, before, again.body.Status, after)
 	row.Want = fmt.Sprintf(crashRow, c.before, c.resent, "1 1 done")
@@ -107,7 +105,7 @@ func killAt(ctx context.Context, p *proof, c crashCase, body string) (*child, er
 	}
 	a, err := p.client.order(ctx, s.url, body)
 	if c.who == "serve" {
-		p.add(Step{Text: "the sender of the order gets no answer", OK: err != nil, Answer: fmt.Sprint(err), Want: "a broken connection", silent: true})
+		p.add(Step{Text: p.text("c.no-answer"), OK: err != nil, Answer: fmt.Sprint(err), Want: p.text("c.broken"), silent: true})
 		return nil, s.waitKilled(ctx)
 	}
 	if err != nil || a.body.Status != "accepted" {
@@ -159,7 +157,7 @@ func kept(state string) string {
 // proveKnownToTheLedger is the lesson's re-run of an effect that the ledger knows: somebody gave the
 // deposit back and noted it, and the ticket is still on the rail.
 func proveKnownToTheLedger(ctx context.Context, p *proof) error {
-	p.say("And a ticket whose effect the ledger knows already, all three rows put in by hand with the lesson's INSERTs:")
+	p.say("c.known")
 	for _, insert := range []string{
 		"INSERT INTO external_effects_log (effect_key, effect_type, order_id)\nVALUES ('refund:ORD-2060', 'refund', 'ORD-2060');",
 		"INSERT INTO ledger (effect_key, order_id, effect_type, status)\nVALUES ('refund:ORD-2060', 'ORD-2060', 'refund', 'done')\nON CONFLICT (effect_key) DO NOTHING;",
@@ -178,7 +176,7 @@ ON CONFLICT (idempotency_key) DO NOTHING;`,
 	if err := p.untilDrained(ctx); err != nil {
 		return err
 	}
-	p.say("A relay carries the ticket out: it is done, and nothing happened a second time.")
+	p.say("c.known-done")
 	p.lessonQueries(ctx, "refund:ORD-2060", "1 1 done")
 	p.ask(ctx, sqlNotDone, "0")
 	p.invariants(ctx)

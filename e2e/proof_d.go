@@ -2,8 +2,7 @@ package e2e
 
 import "context"
 
-const claimD = "Fan-out with a crash in the middle: of three tickets two are carried out when the relay is killed; " +
-	"afterwards there are three effects, not one more."
+const claimD message = "d.claim"
 
 const (
 	sqlFanOutEffects = "SELECT count(*) FROM external_effects_log\nWHERE order_id='ORD-2041' AND effect_type='inventory';"
@@ -19,27 +18,27 @@ func proveD(ctx context.Context, p *proof) error {
 	if err := p.client.credit(ctx, s.url, "CUS-8", "50000.00"); err != nil {
 		return err
 	}
-	p.say("Order ORD-2041 has three lines and credit: three tickets on the rail.")
+	p.say("d.order")
 	body := orderBody("EVT-2041", "ORD-2041", "CUS-8", "2154.00", line{"CF-ARA-500", 12}, line{"TE-CHM-100", 10}, line{"CF-DEC-250", 2})
 	keys := "[inventory:ORD-2041:CF-ARA-500 inventory:ORD-2041:TE-CHM-100 inventory:ORD-2041:CF-DEC-250]"
 	if _, err := p.post(ctx, s, body, "200 accepted, inventory, "+keys); err != nil {
 		return err
 	}
-	p.say("A relay takes one ticket at a time (--batch 1) and is killed right after its second effect:")
+	p.say("d.first")
 	if err := proveKilledRelay(ctx, p, "effect.after_commit:2"); err != nil {
 		return err
 	}
 	p.ask(ctx, sqlFanOutEffects, "2")
 	p.ask(ctx, sqlFanOutTickets, threeTickets("pending"))
 
-	p.say("A second relay is killed inside the settlement of the third: what it had written is not there, and the claim still is.")
+	p.say("d.second")
 	if err := proveKilledRelay(ctx, p, "effect.before_commit:1"); err != nil {
 		return err
 	}
 	p.ask(ctx, sqlFanOutEffects, "2")
 	p.ask(ctx, sqlFanOutTickets, threeTickets("processing"))
 
-	p.say("A third relay is left alone:")
+	p.say("d.third")
 	r, err := p.relay("relay", "", "--batch", "1")
 	if err != nil {
 		return err
@@ -70,6 +69,6 @@ func proveKilledRelay(ctx context.Context, p *proof, plan string) error {
 	if err := r.waitKilled(ctx); err != nil {
 		return err
 	}
-	p.expect("COMANDA_CRASH_AT="+plan+" comanda relay --batch 1", "killed by SIGKILL", "killed by SIGKILL")
+	p.expect("COMANDA_CRASH_AT="+plan+" comanda relay --batch 1", p.text("proof.killed"), p.text("proof.killed"))
 	return nil
 }

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-const claimRelays = "Two relays on one file share no ticket: 60,000 tickets are carried out once each though one relay is killed, " +
-	"and the other sleeps past its lease and then wants to go on."
+const claimRelays message = "relays.claim"
 
 const (
 	burst   = 60_000
@@ -34,7 +33,7 @@ func proveRelays(ctx context.Context, p *proof) error {
 	if err := p.endAll(ctx, s); err != nil {
 		return err
 	}
-	p.say("Another client puts %s tickets on the rail, %s in a transaction. The first of them:", thousands(burst), thousands(portion))
+	p.say("relays.burst", "Tickets", thousands(burst), "Portion", thousands(portion))
 	if err := putBurst(ctx, p); err != nil {
 		return err
 	}
@@ -43,7 +42,7 @@ func proveRelays(ctx context.Context, p *proof) error {
 	if err != nil {
 		return err
 	}
-	p.say("The measure: no ticket was left, and each effect happened exactly once.")
+	p.say("relays.measure")
 	p.ask(ctx, sqlNotDone, "0")
 	p.ask(ctx, "SELECT count(*) FROM external_effects_log;", fmt.Sprint(burst))
 	p.invariants(ctx)
@@ -67,7 +66,7 @@ func putBurst(ctx context.Context, p *proof) error {
 		if err != nil {
 			return errors.Join(fmt.Errorf("put tickets on the rail: %w", err), o.close())
 		}
-		p.add(Step{SQL: text, Answer: rowsChanged(n), Want: rowsChanged(portion), OK: n == portion, silent: from > 1})
+		p.add(Step{SQL: text, Answer: p.rowsChanged(n), Want: p.rowsChanged(portion), OK: n == portion, silent: from > 1})
 	}
 	return o.close()
 }
@@ -78,7 +77,7 @@ const batch = 500
 // proveBurst has two relays drain the burst, with a kill and a sleep on the way. It returns both.
 func proveBurst(ctx context.Context, p *proof) (sleeper, awake *child, err error) {
 	args := []string{"--batch", fmt.Sprint(batch), "--lease", "2s"}
-	p.say("Two relays start (--batch %d --lease 2s). Relay 2 stops itself after its fifth claim, outside of any transaction, and keeps its tickets:", batch)
+	p.say("relays.start", "Batch", batch)
 	began := time.Now()
 	if sleeper, err = p.relay("relay 2", "relay.claimed:5:stop", args...); err != nil {
 		return nil, nil, err
@@ -102,8 +101,8 @@ func proveBurst(ctx context.Context, p *proof) (sleeper, awake *child, err error
 		return nil, nil, err
 	}
 	took := time.Since(began)
-	p.say("%s tickets carried out in %.1f s, start, kill and restart included: %s a second.",
-		thousands(burst-batch), took.Seconds(), thousands(int(float64(burst-batch)/took.Seconds())))
+	p.say("relays.speed", "Tickets", thousands(burst-batch), "Seconds", fmt.Sprintf("%.1f", took.Seconds()),
+		"Rate", thousands(int(float64(burst-batch)/took.Seconds())))
 	return sleeper, awake, proveSleeper(ctx, p, sleeper, span)
 }
 
@@ -116,10 +115,10 @@ func proveKilledInTheBurst(ctx context.Context, p *proof, r *child, args []strin
 	if err := r.waitKilled(ctx); err != nil {
 		return nil, err
 	}
-	p.say("Relay 1 is killed while it writes down what became of its ticket %s. Its last claim stands whole, undone:", thousands(killedAt))
+	p.say("relays.killed", "Ticket", thousands(killedAt))
 	held := fmt.Sprintf("SELECT count(*) FROM outbox WHERE lease_holder='%s';", r.holder)
 	p.ask(ctx, held, fmt.Sprint(batch))
-	p.say("It is started again; the lease of the dead is void at once:")
+	p.say("relays.again")
 	again, err := p.relay("relay 1 again", "", args...)
 	if err != nil {
 		return nil, err
@@ -137,13 +136,13 @@ const sqlFingerprint = "SELECT count(*), sum(attempts), sum(ended_seq), max(proc
 
 // proveSleeper waits for the sleeper's tickets to be taken over, then wakes it.
 func proveSleeper(ctx context.Context, p *proof, sleeper *child, span string) error {
-	p.say("Relay 2 still sleeps. Relay 1 watches its lease pass, on its own clock, and takes its tickets over:")
+	p.say("relays.sleeps")
 	if err := p.untilDrained(ctx); err != nil {
 		return err
 	}
 	p.ask(ctx, "SELECT status, attempts, count(*) FROM outbox\nWHERE id BETWEEN "+span+" GROUP BY status, attempts;", fmt.Sprintf("done | 2 | %d", batch))
 	before := p.show(ctx, sqlFingerprint)
-	p.say("Relay 2 is continued, comes to the end of its claim, and has changed nothing:")
+	p.say("relays.woken")
 	outcome := sleeper.watch(`"msg":"ticket"`)
 	sleeper.resume()
 	if _, err := sleeper.await(ctx, outcome, "the end of its claim"); err != nil {

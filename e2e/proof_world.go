@@ -11,12 +11,12 @@ import (
 	"sync"
 )
 
-const claimWorld = "The outside: whatever a gateway answers, and wherever a process is killed, no effect happens twice and none is called done that did not happen."
+const claimWorld message = "world.claim"
 
 // gatewayKind is a target as it is, and as comanda was told it is.
 type gatewayKind struct {
 	name  string
-	says  string
+	says  message
 	ttl   string   // how long the world honours keys
 	flags []string // what comanda is told
 	// want is what must come of a refund: effects in the world, and the ticket's state.
@@ -73,12 +73,12 @@ func deceived(fault, crash string) string {
 func gatewayKinds() []gatewayKind {
 	const ask = "--refund-lookup-url"
 	return []gatewayKind{
-		{"keys", "The gateway honours keys.", "24h", nil, safe},
-		{"keys-expired", "It honours keys, but by the next try it may have forgotten this one; it can't be asked.", "24h", []string{"--refund-key-ttl", "1ms"}, blind},
-		{"keys-expired-lookup", "The same, and it can be asked.", "24h", []string{"--refund-key-ttl", "1ms", ask}, safe},
-		{"no-keys", "It ignores keys, and says so (--refund-key-ttl 0).", "0", []string{"--refund-key-ttl", "0"}, blind},
-		{"no-keys-lookup", "The same, and it can be asked.", "0", []string{"--refund-key-ttl", "0", ask}, safe},
-		{"told-wrong", "It ignores keys, and we were told that it honours them. This is the limit, and not counted below.", "0", nil, deceived},
+		{"keys", "world.keys", "24h", nil, safe},
+		{"keys-expired", "world.keys-expired", "24h", []string{"--refund-key-ttl", "1ms"}, blind},
+		{"keys-expired-lookup", "world.lookup", "24h", []string{"--refund-key-ttl", "1ms", ask}, safe},
+		{"no-keys", "world.no-keys", "0", []string{"--refund-key-ttl", "0"}, blind},
+		{"no-keys-lookup", "world.lookup", "0", []string{"--refund-key-ttl", "0", ask}, safe},
+		{"told-wrong", "world.told-wrong", "0", nil, deceived},
 	}
 }
 
@@ -86,8 +86,7 @@ func proveWorld(ctx context.Context, p *proof) error {
 	if err := proveLessonCrash(ctx, p); err != nil {
 		return err
 	}
-	p.say("Now every fault with every crash. A cell is one refund: how often it happened in the world, by the world's own log, and how its ticket ended. " +
-		"The columns are where the relay was killed: nowhere, before a byte left, and after the answer came and before it was written down.")
+	p.say("world.table")
 	all := gatewayKinds()
 	tables := make([]*table, len(all))
 	var running sync.WaitGroup
@@ -109,8 +108,8 @@ func proveWorld(ctx context.Context, p *proof) error {
 		if t.err != nil {
 			return fmt.Errorf("with %s: %w", all[i].name, t.err)
 		}
-		p.say("%s", all[i].says)
-		p.add(Step{Text: fmt.Sprintf("%-20s", "fault"), row: true, OK: true, Answer: fmt.Sprintf(worldRow, "not killed", "before_send", "after_send")})
+		p.say(all[i].says)
+		p.add(Step{Text: fmt.Sprintf("%-20s", p.text("world.fault")), row: true, OK: true, Answer: fmt.Sprintf(worldRow, p.text("world.not-killed"), "before_send", "after_send")})
 		for _, row := range t.rows {
 			p.add(row)
 		}
@@ -119,9 +118,9 @@ func proveWorld(ctx context.Context, p *proof) error {
 		}
 		cells, doubled, false0, review = cells+t.cells, doubled+t.doubled, false0+t.falselyDone, review+t.review
 	}
-	p.say("Of %d cells %d ended in review: those that only the world could have made safe, and a person was asked instead.", cells, review)
-	p.expect("doubled, falsely done", fmt.Sprintf("%d, %d", doubled, false0), "0, 0")
-	p.tolls = append(p.tolls, Toll{Class: "gateway that fails or lies, with kills", Tried: cells, Lost: false0, Doubled: doubled, Recovered: fmt.Sprintf("%d wait for a person", review)})
+	p.say("world.review", "Cells", cells, "Review", review)
+	p.expect(p.text("world.doubled"), fmt.Sprintf("%d, %d", doubled, false0), "0, 0")
+	p.tolls = append(p.tolls, Toll{Class: p.text("toll.gateway"), Tried: cells, Lost: false0, Doubled: doubled, Recovered: p.text("world.wait", "Review", review)})
 	return nil
 }
 
@@ -130,8 +129,7 @@ const worldRow = "%-11s %-12s %s"
 // proveLessonCrash is the lesson's test C, as it breaks the world on purpose: the effect is out, the ledger does
 // not know it, and the ticket is tried again.
 func proveLessonCrash(ctx context.Context, p *proof) error {
-	p.say("The lesson's test C, for real: the gateway is another process with its own file. A relay sends it a refund and is killed after the answer, " +
-		"before it can write that down.")
+	p.say("world.lesson")
 	s, err := p.sub("lesson")
 	if err != nil {
 		return err
@@ -156,12 +154,12 @@ func proveLessonCrash(ctx context.Context, p *proof) error {
 		if err != nil {
 			n = err.Error()
 		}
-		s.expect("GET /effects of the world, those with key refund:ORD-2041", n, world)
+		s.expect(s.text("world.effects"), n, world)
 		s.ask(ctx, "SELECT count(*) FROM ledger WHERE effect_key='refund:ORD-2041';", ledger)
 		s.ask(ctx, "SELECT status FROM outbox WHERE idempotency_key='refund:ORD-2041';", ticket)
 	}
 	state("1", "0", "processing")
-	s.say("A relay is started. It sends the same bytes with the same key, and the world answers as the first time.")
+	s.say("world.same-bytes")
 	if _, err := s.relay("relay", "", s.toWorld(w, nil)...); err != nil {
 		return err
 	}
@@ -287,7 +285,7 @@ func (p *proof) tabulateInto(ctx context.Context, o gatewayKind, t *table) error
 		}
 		name := f.name
 		if name == "" {
-			name = "none"
+			name = p.text("world.none")
 		}
 		row := Step{Text: fmt.Sprintf("%-20s", name), row: true, Answer: fmt.Sprintf(worldRow, got...), Want: fmt.Sprintf(worldRow, want...)}
 		row.OK = row.Answer == row.Want

@@ -21,17 +21,19 @@ type Config struct {
 	Keep   string    // where the proofs' files are left, closed and checkpointed; empty keeps none
 	JSON   bool      // one machine-readable document instead of text
 	Stdout io.Writer // nil discards
+	Lang   string    // of what is printed for a person, one of Languages; empty is English, as JSON always is
 	Mutant string    // a build with the tag comanda_mutants, for tests; empty otherwise
 
 	Appliance Appliance // for the proofs that have their hands on the disk
 
+	words   words  // of Lang
 	without string // guards that the children leave out, where Exe is such a build
 }
 
 // entry is one proof that can be asked for.
 type entry struct {
 	name  string
-	claim string
+	claim message
 	run   func(context.Context, *proof) error
 	// inside: it needs its hands on the disk below the program, which is in the process that proves
 	inside bool
@@ -70,6 +72,14 @@ func Prove(ctx context.Context, c Config) error {
 	if c.Stdout == nil {
 		c.Stdout = io.Discard
 	}
+	lang := c.Lang
+	if c.JSON {
+		lang = Languages[0]
+	}
+	var err error
+	if c.words, err = speak(lang); err != nil {
+		return err
+	}
 	results, err := prove(ctx, c)
 	if err != nil {
 		return err
@@ -95,15 +105,11 @@ func verdict(c Config, results []Result) error {
 		}
 	}
 	if !c.JSON {
-		printTolls(c.Stdout, results)
-		proofs := "proofs"
-		if len(results) == 1 {
-			proofs = "proof"
-		}
-		fmt.Fprintf(c.Stdout, "%d %s, %d passed in %.1f s\n", len(results), proofs, len(results)-len(failed), seconds)
+		printTolls(c.Stdout, c.words, results)
+		fmt.Fprintln(c.Stdout, c.words.count("proof.summary", len(results), "Passed", len(results)-len(failed), "Seconds", fmt.Sprintf("%.1f", seconds)))
 	}
 	if len(failed) > 0 {
-		return fmt.Errorf("%d of %d proofs failed: %s; the steps marked ✗ say where", len(failed), len(results), strings.Join(failed, ", "))
+		return errors.New(c.words.text("proof.failed", "Failed", len(failed), "All", len(results), "Names", strings.Join(failed, ", ")))
 	}
 	return nil
 }
@@ -175,7 +181,7 @@ func runOne(ctx context.Context, c Config, e entry, dir string) (Result, error) 
 	}
 	p := newProof(c, e, dir)
 	if !c.JSON {
-		fmt.Fprintf(c.Stdout, "── %s ── %s\n", e.name, wrap(e.claim, len(e.name)+7))
+		fmt.Fprintf(c.Stdout, "── %s ── %s\n", e.name, wrap(p.text(e.claim), len(e.name)+7))
 	}
 	began := time.Now()
 	err := e.run(ctx, p)
@@ -183,9 +189,9 @@ func runOne(ctx context.Context, c Config, e entry, dir string) (Result, error) 
 		p.fault(err)
 	}
 	drained := p.end(ctx)
-	r := Result{Name: e.name, Claim: e.claim, OK: p.ok(), Seconds: time.Since(began).Seconds(), Steps: p.steps, Faults: p.tolls}
+	r := Result{Name: e.name, Claim: p.text(e.claim), OK: p.ok(), Seconds: time.Since(began).Seconds(), Steps: p.steps, Faults: p.tolls}
 	if !c.JSON {
-		fmt.Fprintf(c.Stdout, "\n   %s proof %s, %d checks, %.1f s\n\n", mark(r.OK), e.name, p.checks(), r.Seconds)
+		fmt.Fprintf(c.Stdout, "\n   %s %s\n\n", mark(r.OK), p.text("proof.end", "Name", e.name, "Checks", p.checks(), "Seconds", fmt.Sprintf("%.1f", r.Seconds)))
 	}
 	if ctx.Err() != nil {
 		return r, fmt.Errorf("stopped during proof %s: %w", e.name, ctx.Err())

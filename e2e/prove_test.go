@@ -102,7 +102,7 @@ func TestProveJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &results); code != 0 || err != nil {
 		t.Fatalf("exit code %d, stderr %q, %v in:\n%s", code, stderr, err, stdout)
 	}
-	if len(results) != 1 || results[0].Name != "A" || !results[0].OK || results[0].Claim != claimA || results[0].Seconds <= 0 {
+	if len(results) != 1 || results[0].Name != "A" || !results[0].OK || results[0].Claim != english().text(claimA) || results[0].Seconds <= 0 {
 		t.Fatalf("results %+v", results)
 	}
 	asked := slices.ContainsFunc(results[0].Steps, func(s Step) bool {

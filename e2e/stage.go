@@ -62,7 +62,7 @@ func (p *proof) noLocksLeft(alive int) error {
 			locks++
 		}
 	}
-	p.expect("Lock files beside the database: only those of the processes that are running.", fmt.Sprint(locks), fmt.Sprint(alive))
+	p.expect(p.text("proof.locks"), fmt.Sprint(locks), fmt.Sprint(alive))
 	return err
 }
 

@@ -9,7 +9,7 @@ import (
 
 // toll is what became of one class of faults.
 type toll struct {
-	class     string
+	class     message
 	tried     int
 	lost      int // acknowledged orders that are not there, or one of whose effects is not
 	doubled   int // effects that stand in the world more than once
@@ -55,12 +55,12 @@ func (t *toll) add(other *toll) {
 }
 
 // recovery is the median and the longest of the recoveries, "–" where there is none to time.
-func (t *toll) recovery() string {
+func (t *toll) recovery(in words) string {
 	if len(t.recovered) == 0 {
 		return "–"
 	}
 	slices.Sort(t.recovered)
-	return fmt.Sprintf("%s, at most %s", short(t.recovered[len(t.recovered)/2]), short(t.recovered[len(t.recovered)-1]))
+	return in.text("toll.recovery", "Median", short(t.recovered[len(t.recovered)/2]), "Most", short(t.recovered[len(t.recovered)-1]))
 }
 
 // Toll is what became of one class of faults, for a table.
@@ -72,19 +72,19 @@ type Toll struct {
 	Recovered string `json:"recovered"` // median and longest, in words
 }
 
-func (t *toll) public() Toll {
-	return Toll{Class: t.class, Tried: t.tried, Lost: t.lost + t.corrupt + t.broken, Doubled: t.doubled, Recovered: t.recovery()}
+func (t *toll) public(in words) Toll {
+	return Toll{Class: in.text(t.class), Tried: t.tried, Lost: t.lost + t.corrupt + t.broken, Doubled: t.doubled, Recovered: t.recovery(in)}
 }
 
 const tollRow = "%-44s %8s %6s %8s   %s\n"
 
 // printTolls prints a table of all faults that were tried, if there were any.
-func printTolls(w io.Writer, results []Result) {
+func printTolls(w io.Writer, in words, results []Result) {
 	head := false
 	for _, r := range results {
 		for _, t := range r.Faults {
 			if !head {
-				fmt.Fprintf(w, tollRow, "fault", "tried", "lost", "doubled", "recovered in (median, most)")
+				fmt.Fprintf(w, tollRow, in.text("world.fault"), in.text("toll.head-tried"), in.text("toll.head-lost"), in.text("toll.head-doubled"), in.text("toll.head-recovered"))
 				head = true
 			}
 			fmt.Fprintf(w, tollRow, t.Class, thousands(t.Tried), thousands(t.Lost), thousands(t.Doubled), t.Recovered)

@@ -82,10 +82,12 @@ type relayCmd struct {
 	logFlags
 }
 
-// demoCmd, proveCmd and drillCmd have no twins: what they start must not meet the settings of a real shop.
+// demoCmd, proveCmd and drillCmd have no twins but that of the language: what they start must not meet the settings of
+// a real shop.
 type demoCmd struct {
 	LogFormat string `env:"-" enum:"text,json" default:"text" placeholder:"FORMAT" help:"How to log: text or json."`
 	LogLevel  string `env:"-" enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"What to log: debug, info, warn or error."`
+	langFlag
 }
 
 type proveCmd struct {
@@ -94,6 +96,7 @@ type proveCmd struct {
 	JSON  bool     `name:"json" env:"-" help:"Print one JSON document."`
 	Dir   string   `env:"-" placeholder:"DIR" help:"Where the temporary files go; the system's place if not given."`
 	Keep  string   `env:"-" placeholder:"DIR" help:"Keep the closed files of the proofs in this directory."`
+	langFlag
 }
 
 type drillCmd struct {

@@ -46,7 +46,7 @@ func (c *relayCmd) Run(s *session) error {
 }
 
 func (c *demoCmd) Run(s *session) error {
-	return call(s, s.program.Demo, DemoConfig{Log: LogConfig{Format: c.LogFormat, Level: c.LogLevel}})
+	return call(s, s.program.Demo, DemoConfig{Log: LogConfig{Format: c.LogFormat, Level: c.LogLevel}, Lang: c.Lang})
 }
 
 func (c *proveCmd) Run(s *session) error {
@@ -62,7 +62,7 @@ func (c *proveCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	return call(s, s.program.Prove, ProveConfig{Names: names, All: c.All, JSON: c.JSON, Dir: dir, Keep: keep})
+	return call(s, s.program.Prove, ProveConfig{Names: names, All: c.All, JSON: c.JSON, Dir: dir, Keep: keep, Lang: c.Lang})
 }
 
 func (c *drillCmd) Run(s *session) error {

@@ -69,7 +69,8 @@ type LogConfig struct {
 
 // DemoConfig are the settings of `comanda demo`.
 type DemoConfig struct {
-	Log LogConfig
+	Log  LogConfig
+	Lang string // "en" or "es"
 }
 
 // ProveConfig says which proofs to run.
@@ -79,6 +80,7 @@ type ProveConfig struct {
 	JSON  bool
 	Dir   string // where the temporary files go; "" is the system's place
 	Keep  string // where closed files are kept; "" keeps none
+	Lang  string // "en" or "es"; JSON is English in both
 }
 
 // DrillConfig says what to try out and for how long.

@@ -97,10 +97,10 @@ func TestFlagsReachTheCommands(t *testing.T) {
 		{"serve --db a.db --addr [::1]:0 --schedule @daily --batch 1 --lease 100ms --workers 256 --no-relay --insecure --log-format json --log-level debug",
 			ServeConfig{"a.db", "[::1]:0", "@daily", 1, 100 * time.Millisecond, 256, true, true, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, LogConfig{"json", "debug"}}},
 		{"relay --db a.db --batch 10000 --lease 24h", RelayConfig{"a.db", "@every 10s", 10000, 24 * time.Hour, 4, RemoteConfig{Retry: retryDefaults}, LogConfig{"text", "info"}}},
-		{"demo --log-level warn", DemoConfig{LogConfig{"text", "warn"}}},
-		{"prove", ProveConfig{}},
-		{"prove c RELAYS A C --json --dir /d --keep /k", ProveConfig{Names: []string{"C", "relays", "A"}, JSON: true, Dir: "/d", Keep: "/k"}},
-		{"prove --all", ProveConfig{All: true}},
+		{"demo --log-level warn --lang es", DemoConfig{LogConfig{"text", "warn"}, "es"}},
+		{"prove", ProveConfig{Lang: "en"}},
+		{"prove c RELAYS A C --json --dir /d --keep /k", ProveConfig{Names: []string{"C", "relays", "A"}, JSON: true, Dir: "/d", Keep: "/k", Lang: "en"}},
+		{"prove --all --lang es", ProveConfig{All: true, Lang: "es"}},
 		{"drill --db /d/a.db --time 24h --dir /d --json", DrillConfig{DB: "/d/a.db", Time: 24 * time.Hour, Dir: "/d", JSON: true}},
 	} {
 		if code := b.run(strings.Fields(want.args)...); code != 0 {
@@ -189,7 +189,9 @@ func TestEveryFlagHasATwin(t *testing.T) {
 	}
 	for _, f := range flags {
 		want := "COMANDA_" + strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(f.Name, "--"), "-", "_"))
-		if f.Command == "prove" || f.Command == "demo" || f.Command == "drill" || f.Command == "world" || handOnly[f.Name] {
+		if f.Name == "--lang" { // it changes no more than words
+			want = "COMANDA_LANG"
+		} else if f.Command == "prove" || f.Command == "demo" || f.Command == "drill" || f.Command == "world" || handOnly[f.Name] {
 			want = ""
 		}
 		if f.Twin != want {
@@ -234,20 +236,24 @@ func TestOnlyTheHandedEnvironmentCounts(t *testing.T) {
 	}
 }
 
-func TestProveAndDemoReadNoEnvironment(t *testing.T) {
+func TestProveAndDemoReadOnlyTheLanguage(t *testing.T) {
 	flags, err := Flags()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var environ []string
 	for _, f := range flags { // each would be a usage error, or change the answer, were it read
+		if f.Name == "--lang" {
+			environ = append(environ, "COMANDA_LANG=es")
+			continue
+		}
 		environ = append(environ, "COMANDA_"+strings.ToUpper(strings.ReplaceAll(f.Name[2:], "-", "_"))+"=1")
 	}
 	b := newBench(environ...)
-	if code := b.run("prove"); code != 0 || !cmp.Equal(any(ProveConfig{}), b.asked) {
+	if code := b.run("prove"); code != 0 || !cmp.Equal(any(ProveConfig{Lang: "es"}), b.asked) {
 		t.Errorf("prove exits %d and was asked for %+v: %s", code, b.asked, b.err.String())
 	}
-	if code := b.run("demo"); code != 0 || !cmp.Equal(any(DemoConfig{LogConfig{"text", "info"}}), b.asked) {
+	if code := b.run("demo"); code != 0 || !cmp.Equal(any(DemoConfig{LogConfig{"text", "info"}, "es"}), b.asked) {
 		t.Errorf("demo exits %d and was asked for %+v: %s", code, b.asked, b.err.String())
 	}
 	world := WorldConfig{Addr: "127.0.0.1:8090", DB: "world.db", KeyTTL: 24 * time.Hour}
@@ -255,7 +261,7 @@ func TestProveAndDemoReadNoEnvironment(t *testing.T) {
 		t.Errorf("world exits %d and was asked for %+v: %s", code, b.asked, b.err.String())
 	}
 	for _, command := range []string{"prove", "demo", "drill", "world"} {
-		if text, err := Help(command); err != nil || strings.Contains(text, "COMANDA_") {
+		if text, err := Help(command); err != nil || strings.Contains(strings.ReplaceAll(text, "COMANDA_LANG", ""), "COMANDA_") {
 			t.Errorf("the help of %s names a variable that it does not read: %v", command, err)
 		}
 	}
@@ -329,7 +335,10 @@ func TestGraphAndVersion(t *testing.T) {
 			}
 		}
 	}
-	b.failed(t, exitUsage, "--lang must be one of", "graph", "--lang", "fr")
+	for _, command := range []string{"graph", "prove", "demo"} {
+		b.failed(t, exitUsage, "--lang must be one of", command, "--lang", "fr")
+		newBench("COMANDA_LANG=fr").failed(t, exitUsage, "COMANDA_LANG", command)
+	}
 	b.run("version")
 	if diff := cmp.Diff("comanda  1.2.3\ncommit   unknown\ngo       go1.26\nsqlite   3.54.1\n", b.out.String()); diff != "" {
 		t.Error(diff)

@@ -96,7 +96,7 @@ func TestOutsideDoesNotReachTheLab(t *testing.T) {
 		t.Fatal(err)
 	}
 	for command, want := range map[string]any{
-		"prove": ProveConfig{}, "drill": DrillConfig{DB: here, Time: time.Minute}, "demo": DemoConfig{LogConfig{"text", "info"}}, "world": WorldConfig{Addr: "127.0.0.1:8090", DB: "world.db", KeyTTL: 24 * time.Hour},
+		"prove": ProveConfig{Lang: "en"}, "drill": DrillConfig{DB: here, Time: time.Minute}, "demo": DemoConfig{LogConfig{"text", "info"}, "en"}, "world": WorldConfig{Addr: "127.0.0.1:8090", DB: "world.db", KeyTTL: 24 * time.Hour},
 	} {
 		if code := b.run(command); code != 0 || !cmp.Equal(want, b.asked) {
 			t.Errorf("%s exits %d: %s%s", command, code, b.err.String(), cmp.Diff(want, b.asked))
