@@ -74,7 +74,10 @@ func asks() (names []string, all []func(*Tx) error) {
 			}
 		}
 	}
-	add("tickets/order", func(tx *Tx) error { _, err := tx.Tickets(TicketFilter{OrderID: "ORD-1500000", Status: "done", Limit: 50}); return err })
+	add("tickets/order", func(tx *Tx) error {
+		_, err := tx.Tickets(TicketFilter{OrderID: "ORD-1500000", Status: "done", Limit: 50})
+		return err
+	})
 	const at, hour = 1700000000000, 3600 * 1000
 	add("activity/day", func(tx *Tx) error { _, err := tx.Activity(at+1_000_000_000, at+1_000_000_000+24*hour, 96); return err })
 	add("activity/all", func(tx *Tx) error { _, err := tx.Activity(at, at+2_050_000_000, 60); return err })

@@ -23,4 +23,6 @@
 //   - What is real in this file is claimed for no lab: TestLanes, TestMarks.
 //   - An order is taken back once, however its lines stand: TestCompensationMatrix.
 //   - A claim costs the same however many tickets are done: TestQueryPlans.
+//   - How many tickets have come to rest is right whoever writes: TestCountsFollowTheOutbox.
+//   - A page that follows the file misses nothing that comes or changes its state: TestChanged.
 package store

@@ -82,6 +82,8 @@ func TestDoctorSeesEachInvariantViolated(t *testing.T) {
 			`INSERT INTO ledger (effect_key, order_id, effect_type, status, how) VALUES ('refund:ORD-9', 'ORD-9', 'refund', 'done', 'local')`}},
 		{"an order both ways", "invariant: an order is refunded or delivered, never both", "ORD-9", []string{
 			`INSERT INTO ledger (effect_key, order_id, effect_type, status) VALUES ('a', 'ORD-9', 'refund', 'done'), ('b', 'ORD-9', 'inventory', 'done')`}},
+		{"a count that is wrong", "invariant: the counts are those of the tickets", "refund done 3", []string{
+			`INSERT INTO ticket_counts (effect_type, status, n) VALUES ('refund', 'done', 3)`}},
 		{"an attempt of no ticket", "foreign keys", "attempts", []string{
 			`PRAGMA foreign_keys = OFF; INSERT INTO attempts (ticket_id, claim_token, begun_at) VALUES (77, 'x', 1)`}},
 	} {

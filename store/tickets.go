@@ -99,8 +99,12 @@ const sqlTicketsOrder = `SELECT ` + ticketColumns + ` FROM outbox WHERE aggregat
 // IsStatus reports whether s is one of the six states of a ticket.
 func IsStatus(s string) bool { return s != "" && ticketLists[s].all != "" }
 
-// Tickets lists tickets newest first.
+// Tickets lists tickets newest first; of a state that does not exist there are none.
 func (tx *Tx) Tickets(f TicketFilter) ([]Ticket, error) {
+	lists, known := ticketLists[f.Status]
+	if !known {
+		return []Ticket{}, nil
+	}
 	before := f.Before
 	if before == 0 {
 		before = math.MaxInt64
@@ -113,9 +117,9 @@ func (tx *Tx) Tickets(f TicketFilter) ([]Ticket, error) {
 			return []Ticket{}, err
 		}
 	}
-	text := ticketLists[f.Status].all
+	text := lists.all
 	if f.EffectType != "" {
-		text = ticketLists[f.Status].ofType
+		text = lists.ofType
 	}
 	return collect(tx, text, []any{before, f.EffectType, f.Limit}, scanTicket)
 }
