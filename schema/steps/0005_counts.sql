@@ -37,7 +37,7 @@ WHEN EXISTS (SELECT 1 FROM outbox WHERE idempotency_key = NEW.idempotency_key AN
   OR EXISTS (SELECT 1 FROM outbox WHERE id = NEW.id AND id <> OLD.id)
 BEGIN SELECT RAISE(ABORT, 'another ticket has that id or key'); END;
 
--- A ticket that is put on the rail, claimed or given back fires none of these.
+-- A ticket that is put on the rail or claimed fires none of these.
 CREATE TRIGGER outbox_counts_new AFTER INSERT ON outbox WHEN NEW.status NOT IN ('pending', 'processing')
 BEGIN
   INSERT INTO ticket_counts (effect_type, status, n) VALUES (NEW.effect_type, NEW.status, 1)
@@ -49,9 +49,13 @@ BEGIN
   INSERT INTO ticket_counts (effect_type, status, n) VALUES (NEW.effect_type, NEW.status, 1)
     ON CONFLICT (effect_type, status) DO UPDATE SET n = n + 1;
 END;
+-- What a person moves gets a place in the sequence too: whoever watches that sees that something happened. A claim
+-- and an end bring their own place. One trigger does both, since each costs every claim and every end its question.
 CREATE TRIGGER outbox_counts_stir AFTER UPDATE OF id, status, effect_type ON outbox
-WHEN OLD.status NOT IN ('pending', 'processing') AND (OLD.status <> NEW.status OR OLD.effect_type <> NEW.effect_type OR OLD.id <> NEW.id)
+WHEN (OLD.status <> NEW.status OR OLD.effect_type <> NEW.effect_type OR OLD.id <> NEW.id)
+  AND (OLD.status NOT IN ('pending', 'processing') OR OLD.claimed_seq = NEW.claimed_seq AND OLD.ended_seq = NEW.ended_seq)
 BEGIN
+  UPDATE sequence SET value = value + 1;
   UPDATE ticket_counts SET n = n - 1 WHERE effect_type = OLD.effect_type AND status = OLD.status;
   DELETE FROM ticket_replaced WHERE id = OLD.id;
 END;
@@ -61,11 +65,7 @@ BEGIN
   DELETE FROM ticket_replaced WHERE id = OLD.id;
 END;
 
--- What a person changes or deletes gets a place in the sequence too: whoever watches that sees that something
--- happened. A claim and an end bring their own place and fire nothing.
-CREATE TRIGGER outbox_moved_by_hand AFTER UPDATE OF status ON outbox
-WHEN OLD.status <> NEW.status AND OLD.claimed_seq = NEW.claimed_seq AND OLD.ended_seq = NEW.ended_seq
-BEGIN UPDATE sequence SET value = value + 1; END;
+-- Nobody but a person deletes a ticket.
 CREATE TRIGGER outbox_gone_by_hand AFTER DELETE ON outbox
 BEGIN UPDATE sequence SET value = value + 1; END;
 
