@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+	_ "time/tzdata" // the shop's zone, on a box without the database
 
 	"github.com/mattn/go-isatty"
 
@@ -24,6 +25,7 @@ import (
 	"comanda/effects"
 	"comanda/handlers"
 	"comanda/handlers/cli"
+	"comanda/handlers/console"
 	"comanda/handlers/graph"
 	"comanda/relay"
 	"comanda/store"
@@ -220,11 +222,17 @@ func (a *appliance) close() error {
 // serve runs the HTTP server and the relay in one process until ctx ends.
 func (p program) serve(ctx context.Context, c cli.ServeConfig) error {
 	cli.OutliveReaders()
-	return p.serveThen(ctx, c, os.Getenv(e2e.CrashVar), nil)
+	return p.serveThen(ctx, c, os.Getenv(e2e.CrashVar), throwaway{})
 }
 
-// serveThen is serve with something to do once the listener is open.
-func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan string, opened func(base string) error) (err error) {
+// throwaway is what an appliance has that is not a shop's.
+type throwaway struct {
+	opened func(base string) error                                // to do once the listener is open
+	sample func(ctx context.Context, base string) (string, error) // sends an order in and returns its id
+}
+
+// serveThen is serve with something more.
+func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan string, more throwaway) (err error) {
 	if err := cli.MayListen(c.Addr); err != nil { // before the file is marked for c's targets
 		return err
 	}
@@ -241,21 +249,32 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	h := handlers.New(a.options(ctx, c.Credit))
+	var listener net.Listener
+	var base string
+	look := a.consoleOptions(c)
+	if more.sample != nil {
+		look.Sample = func(ctx context.Context) (string, error) { return more.sample(ctx, base) }
+	}
+	shown := console.New(look)
+	defer func() { err = errors.Join(err, shown.Close()) }()
+	opt := a.options(ctx, c.Credit)
+	opt.Console = shown
+	h := handlers.New(opt)
 	defer func() { err = errors.Join(err, h.Close()) }()
 	defer a.startAlerts(ctx, c.Remote)()
 	ended := a.startRelay(ctx)
 	defer func() { cancel(); ended() }()
-	listener, base, err := cli.Listen(c.Addr) // last: whoever is answered finds everything in place
-	if err != nil {
+	if listener, base, err = cli.Listen(c.Addr); err != nil { // last: whoever is answered finds everything in place
 		return err
 	}
 	defer a.startCare(ctx, p.service)() // the doors are open
 	a.log.Info("listening", "url", base, "db", a.db.Path())
 	if p.terminal {
-		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: modes(c.Remote.Targets), Throwaway: opened != nil})
+		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: modes(c.Remote.Targets), Throwaway: more.opened != nil})
 	}
-	err = p.serveHTTP(ctx, h.HTTPServer(), listener, base, opened)
+	srv := h.HTTPServer()
+	srv.RegisterOnShutdown(shown.EndStreams)
+	err = p.serveHTTP(ctx, srv, listener, base, more.opened)
 	cancel()
 	p.farewell(a, ended)
 	return err
@@ -284,6 +303,16 @@ func (a *appliance) options(serving context.Context, credit cli.CreditConfig) ha
 		opt.Credit = handlers.NewRemoteCredit(handlers.RemoteCreditConfig{
 			URL: credit.URL, Timeout: credit.Timeout, Token: credit.Token, FallbackToBook: credit.FallbackToBook,
 		}, nil)
+	}
+	return opt
+}
+
+// consoleOptions hands the operator's page what it shows.
+func (a *appliance) consoleOptions(c cli.ServeConfig) console.Options {
+	opt := console.Options{DB: a.db, Graph: dependencyGraph(), TargetNames: targetNames, LedgerTypes: ledgerTypes(), Zone: c.Zone,
+		Version: cli.ReadVersion().Line(), Log: a.log}
+	for _, s := range c.Settings {
+		opt.Settings = append(opt.Settings, console.Setting(s))
 	}
 	return opt
 }
@@ -437,14 +466,14 @@ func (p program) demo(ctx context.Context, c cli.DemoConfig) (err error) {
 	serve := labConfig(filepath.Join(dir, "demo.db"))
 	serve.Log = c.Log
 	p.service = nil
-	return p.serveThen(ctx, serve, "", func(base string) error {
+	return p.serveThen(ctx, serve, "", throwaway{sample: e2e.SampleOrder, opened: func(base string) error {
 		if err := e2e.Sample(ctx, base); err != nil {
 			return err
 		}
 		ready, err := e2e.DemoReady(c.Lang, base)
 		fmt.Fprintln(p.stdout, ready)
 		return err
-	})
+	}})
 }
 
 // prove runs the proofs against this very program.
@@ -472,7 +501,7 @@ func (p program) drill(ctx context.Context, c cli.DrillConfig) error {
 // laboratory is this program in one process, for what needs its hands on the disk below it.
 func laboratory(ctx context.Context, file, vfs, synchronous string, opened func(base string) error) error {
 	lab := program{stdout: io.Discard, stderr: io.Discard, disk: store.Options{VFS: vfs, Synchronous: synchronous}}
-	return lab.serveThen(ctx, labConfig(file), "", opened)
+	return lab.serveThen(ctx, labConfig(file), "", throwaway{opened: opened})
 }
 
 // labConfig serves a file on a free port of this machine, with no target but the lab's.

@@ -248,14 +248,3 @@ func TestCreditAPI(t *testing.T) {
 		t.Errorf("%d lines in the operator log, want 3", n)
 	}
 }
-
-func TestFrontPage(t *testing.T) {
-	r := newRig(t)
-	a := r.get("/").wants(200, "curl -sS http://"+r.http.Listener.Addr().String()+"/webhooks/orders", `href="/api/orders"`)
-	if got := a.header.Get("Content-Type"); !strings.HasPrefix(got, "text/html") {
-		t.Errorf("content type %q", got)
-	}
-	if got := a.header.Get("Content-Security-Policy"); !strings.Contains(got, "default-src 'none'") {
-		t.Errorf("policy %q", got)
-	}
-}

@@ -12,7 +12,6 @@ import (
 func (s *Server) routes() {
 	s.echo.POST("/webhooks/orders", s.postOrder)
 
-	s.get("/", s.getFront)
 	s.get("/healthz", s.getHealth)
 	s.get("/readyz", s.getReady)
 
@@ -40,8 +39,12 @@ func (s *Server) routes() {
 	s.get("/api/customers/:id/credit", s.getCredit)
 	s.echo.PUT("/api/customers/:id/credit", s.putCredit)
 
+	if s.opt.Console != nil {
+		s.opt.Console.Routes(s.echo, s.notReady)
+	}
+
 	// echo lets an id that ends a route run over slashes; with something after it the id ends at one.
-	for _, below := range []string{"/api/orders/:id/*", "/api/tickets/:id/*"} {
+	for _, below := range []string{"/api/orders/:id/*", "/api/tickets/:id/*", "/orders/:id/*", "/tickets/:id/*", "/targets/:id/*"} {
 		s.echo.RouteNotFound(below, echo.NotFoundHandler)
 	}
 }

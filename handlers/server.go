@@ -32,10 +32,18 @@ type Options struct {
 	LedgerTypes map[string]string
 	// Graph is answered by /api/graph as JSON; nil answers 404.
 	Graph any
+	// Console answers / and the pages below it; nil answers 404 there.
+	Console Pages
 	// Crash is called at the crash points "triage.before_commit" and "triage.after_commit".
 	Crash func(point string)
 	Log   *slog.Logger     // nil discards
 	Now   func() time.Time // nil means time.Now; measures requests and paces the kept bodies
+}
+
+// Pages are what a browser is shown. ready says why orders can't be taken or carried out now, and what else is worth
+// a look.
+type Pages interface {
+	Routes(e *echo.Echo, ready func() (reasons, warnings []string))
 }
 
 func (o Options) withDefaults() Options {

@@ -104,6 +104,16 @@ func (tx *Tx) WaitingOrders(effectTypes ...string) (n int64, err error) {
 // The plus keeps SQLite from looking for the smallest id along the primary key, past all that is done.
 const sqlOldestPending = `SELECT created_at FROM outbox WHERE id = (SELECT min(+id) FROM outbox WHERE status = 'pending')`
 
+// OldestPending is the age of the oldest pending ticket in milliseconds; 0 when there is none.
+func (tx *Tx) OldestPending() (int64, error) {
+	var created int64
+	found, err := tx.find(sqlOldestPending, nil, &created)
+	if err != nil || !found {
+		return 0, err
+	}
+	return max(0, tx.now-created), nil
+}
+
 // The measuring instrument: by external_effects_log_key, in its order.
 const sqlDuplicateEffects = `SELECT count(*) FROM (SELECT 1 FROM external_effects_log GROUP BY effect_key HAVING count(*) > 1)`
 
@@ -124,13 +134,8 @@ func (db *DB) Stats(ctx context.Context, targets ...string) (Stats, error) {
 		if s.Outbox, err = tx.Counts(); err != nil {
 			return err
 		}
-		var created int64
-		found, err := tx.find(sqlOldestPending, nil, &created)
-		if err != nil {
+		if s.OldestPendingMS, err = tx.OldestPending(); err != nil {
 			return err
-		}
-		if found {
-			s.OldestPendingMS = max(0, tx.now-created)
 		}
 		if _, err := tx.find(sqlDuplicateEffects, nil, &s.DuplicateEffects); err != nil {
 			return err

@@ -76,6 +76,18 @@ func checkAddr(addr string, insecure bool) error {
 	return nil
 }
 
+// readZone reads the name of a time zone; "" is nil.
+func readZone(name string) (*time.Location, error) {
+	if name == "" {
+		return nil, nil
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		return nil, Usage(fmt.Errorf("--zone must be a name of the time zone database such as America/Mexico_City, not %q", name))
+	}
+	return zone, nil
+}
+
 func isLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true

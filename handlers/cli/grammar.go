@@ -72,6 +72,7 @@ type serveCmd struct {
 	relayFlags
 	Credit   creditFlags `embed:"" prefix:"credit-" group:"Credit"`
 	NoRelay  bool        `help:"Take orders only; another process carries them out."`
+	Zone     string      `placeholder:"ZONE" help:"The shop's time zone in the console, such as America/Mexico_City; the machine's if not given."`
 	Insecure bool        `help:"Listen on other than the loopback address without a password."`
 	logFlags
 }

@@ -18,6 +18,10 @@ func (c *serveCmd) Run(s *session) error {
 	if err := checkAddr(c.Addr, c.Insecure); err != nil {
 		return err
 	}
+	zone, err := readZone(c.Zone)
+	if err != nil {
+		return err
+	}
 	remote, err := c.remoteFlags.config(c.Lease)
 	if err != nil {
 		return err
@@ -28,7 +32,7 @@ func (c *serveCmd) Run(s *session) error {
 	}
 	return call(s, s.program.Serve, ServeConfig{
 		DB: c.DB, Addr: c.Addr, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers,
-		NoRelay: c.NoRelay, Insecure: c.Insecure, Remote: remote, Credit: credit, Log: c.logFlags.config(),
+		NoRelay: c.NoRelay, Insecure: c.Insecure, Zone: zone, Remote: remote, Credit: credit, Log: c.logFlags.config(), Settings: s.settings,
 	})
 }
 

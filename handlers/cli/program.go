@@ -45,9 +45,11 @@ type ServeConfig struct {
 	Workers  int // 1 to 256
 	NoRelay  bool
 	Insecure bool
+	Zone     *time.Location // the shop's, for eyes; nil is the machine's
 	Remote   RemoteConfig
 	Credit   CreditConfig
 	Log      LogConfig
+	Settings []Setting // as they were given, for the console
 }
 
 // RelayConfig are the checked settings of `comanda relay`.

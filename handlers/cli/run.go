@@ -35,7 +35,7 @@ func Run(ctx context.Context, args []string, p Program) int {
 	case err != nil:
 		return p.fail(Usage(fmt.Errorf("%w; see `comanda --help`", err)), env)
 	}
-	s := &session{ctx: ctx, program: p}
+	s := &session{ctx: ctx, program: p, settings: settingsOf(kctx, env)}
 	if err := kctx.Run(s); err != nil {
 		_ = p.print(s.out.Bytes()) // what was found out before it failed
 		return p.fail(err, env)
@@ -45,9 +45,10 @@ func Run(ctx context.Context, args []string, p Program) int {
 
 // session is one run of one command. What it writes is printed when the command has ended.
 type session struct {
-	ctx     context.Context
-	program Program
-	out     bytes.Buffer
+	ctx      context.Context
+	program  Program
+	settings []Setting // of the command
+	out      bytes.Buffer
 }
 
 // commandMeant is the command whose help was asked for: the last one named. kong takes serve for

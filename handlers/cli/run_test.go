@@ -22,6 +22,7 @@ type bench struct {
 	program  Program
 	out, err bytes.Buffer
 	asked    any
+	settings []Setting // of serve
 	answer   error
 }
 
@@ -31,12 +32,16 @@ func newBench(environ ...string) *bench {
 		Stdout: &b.out, Stderr: &b.err, Environ: environ,
 		Version: Version{Version: "1.2.3", Commit: "unknown", Go: "go1.26", SQLite: "3.54.1"},
 		Graph:   graph.New([]graph.Effect{{Name: "issue-refund", Mark: "E", Does: "moves money", Resource: "payment gateway"}}),
-		Serve:   func(_ context.Context, c ServeConfig) error { b.asked = c; return b.answer },
-		Relay:   func(_ context.Context, c RelayConfig) error { b.asked = c; return b.answer },
-		Demo:    func(_ context.Context, c DemoConfig) error { b.asked = c; return b.answer },
-		Prove:   func(_ context.Context, c ProveConfig) error { b.asked = c; return b.answer },
-		Drill:   func(_ context.Context, c DrillConfig) error { b.asked = c; return b.answer },
-		World:   func(_ context.Context, c WorldConfig) error { b.asked = c; return b.answer },
+		Serve: func(_ context.Context, c ServeConfig) error {
+			b.settings, c.Settings = c.Settings, nil
+			b.asked = c
+			return b.answer
+		},
+		Relay: func(_ context.Context, c RelayConfig) error { b.asked = c; return b.answer },
+		Demo:  func(_ context.Context, c DemoConfig) error { b.asked = c; return b.answer },
+		Prove: func(_ context.Context, c ProveConfig) error { b.asked = c; return b.answer },
+		Drill: func(_ context.Context, c DrillConfig) error { b.asked = c; return b.answer },
+		World: func(_ context.Context, c WorldConfig) error { b.asked = c; return b.answer },
 
 		TargetNames: []string{"refund", "inventory", "release"},
 		LedgerTypes: map[string]string{store.TicketIssueRefund: store.LedgerRefund, store.TicketInventorySync: store.LedgerInventory},
@@ -95,7 +100,7 @@ func TestFlagsReachTheCommands(t *testing.T) {
 		asks any
 	}{
 		{"serve --db a.db --addr [::1]:0 --schedule @daily --batch 1 --lease 100ms --workers 256 --no-relay --insecure --log-format json --log-level debug",
-			ServeConfig{"a.db", "[::1]:0", "@daily", 1, 100 * time.Millisecond, 256, true, true, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, LogConfig{"json", "debug"}}},
+			ServeConfig{"a.db", "[::1]:0", "@daily", 1, 100 * time.Millisecond, 256, true, true, nil, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, LogConfig{"json", "debug"}, nil}},
 		{"relay --db a.db --batch 10000 --lease 24h", RelayConfig{"a.db", "@every 10s", 10000, 24 * time.Hour, 4, RemoteConfig{Retry: retryDefaults}, LogConfig{"text", "info"}}},
 		{"demo --log-level warn --lang es", DemoConfig{LogConfig{"text", "warn"}, "es"}},
 		{"prove", ProveConfig{Lang: "en"}},
@@ -210,7 +215,7 @@ func TestEveryFlagHasATwin(t *testing.T) {
 func TestTwins(t *testing.T) {
 	b := newBench("COMANDA_DB=t.db", "COMANDA_ADDR=127.0.0.1:9", "COMANDA_SCHEDULE=@every 1m", "COMANDA_BATCH=7", "COMANDA_LEASE=3s",
 		"COMANDA_WORKERS=2", "COMANDA_NO_RELAY=1", "COMANDA_INSECURE=true", "COMANDA_LOG_FORMAT=json", "COMANDA_LOG_LEVEL=error", "DB=other")
-	want := ServeConfig{"t.db", "127.0.0.1:9", "@every 1m", 7, 3 * time.Second, 2, true, true, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, LogConfig{"json", "error"}}
+	want := ServeConfig{"t.db", "127.0.0.1:9", "@every 1m", 7, 3 * time.Second, 2, true, true, nil, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, LogConfig{"json", "error"}, nil}
 	if b.run(); !cmp.Equal(any(want), b.asked) {
 		t.Errorf("from the environment: %s", cmp.Diff(any(want), b.asked))
 	}
@@ -375,5 +380,26 @@ func TestValuesAreMadeVisible(t *testing.T) {
 	b.failed(t, exitUsage, `\x1b[31m\u202e`, "\x1b[31m\u202e")
 	if slices.ContainsFunc([]rune(visible("\x00\x1b\u202e\u061c\u200f", true)), func(r rune) bool { return r > 126 || r < 32 }) {
 		t.Error("something invisible got through")
+	}
+}
+
+// The console shows each setting with where it came from, and of an address no more than what names it.
+func TestSettingsNameTheirOrigin(t *testing.T) {
+	b := newBench("COMANDA_BATCH=7", "COMANDA_ALERT_URL=https://hooks.example/T0/secret")
+	b.run("serve", "--workers", "3", "--zone", "America/Mexico_City", "--refund-url", "https://pay.example/refunds?key=secret")
+	got := map[string]Setting{}
+	for _, s := range b.settings {
+		got[s.Name] = s
+	}
+	for _, want := range []Setting{
+		{"--batch", "7", "COMANDA_BATCH"}, {"--workers", "3", "--workers"}, {"--lease", "2m0s", "default"}, {"--zone", "America/Mexico_City", "--zone"},
+		{"--alert-url", "https://hooks.example/…", "COMANDA_ALERT_URL"}, {"--refund-url", "https://pay.example/refunds?…", "--refund-url"},
+	} {
+		if got[want.Name] != want {
+			t.Errorf("%s is shown as %+v, want %+v", want.Name, got[want.Name], want)
+		}
+	}
+	if b.run("serve", "--zone", "Nowhere/Land"); b.asked != nil || !strings.Contains(b.err.String(), "--zone must be") {
+		t.Errorf("an unknown zone: %s", b.err.String())
 	}
 }

@@ -27,3 +27,12 @@ func ReadVersion() Version {
 	}
 	return v
 }
+
+// Line is the version in one line.
+func (v Version) Line() string {
+	commit := v.Commit
+	if len(commit) > 12 {
+		commit = commit[:12]
+	}
+	return "comanda " + v.Version + " (" + commit + ")"
+}

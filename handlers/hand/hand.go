@@ -3,6 +3,7 @@
 package hand
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,16 @@ type One struct {
 	State  string `json:"state"`           // as it is now
 	Why    string `json:"reason,omitzero"` // of a refusal
 
-	sentBefore bool
+	OrderID    string `json:"-"`
+	SentBefore bool   `json:"-"` // the target may have seen its key
 	payload    string
+}
+
+// Kind is so many tickets of one effect, of which the target has or has not seen the keys.
+type Kind struct {
+	Effect     string // as the ledger calls it
+	SentBefore bool
+	N          int
 }
 
 // Report is what an act does, or would do.
@@ -42,6 +51,9 @@ type Report struct {
 	Preview bool   `json:"preview"`
 	Tickets []One  `json:"tickets"` // those that the act is for
 	Refused []One  `json:"refused"` // those whose state does not allow it
+
+	Kinds []Kind            `json:"-"` // of Tickets, by effect
+	Sums  []currency.Amount `json:"-"` // of the refunds among Tickets, one a currency
 }
 
 // Problem is an act that makes no sense whatever the tickets are.
@@ -73,7 +85,7 @@ func (a Act) Preview(ctx context.Context, db *store.DB) (r Report, err error) {
 		r = Report{Preview: true, Tickets: []One{}, Refused: []One{}}
 		return a.each(func(id int64) (store.Ticket, error) { return tx.MayAct(id, a.HandAct) }, &r)
 	})
-	r.Text = a.says(r)
+	a.sumUp(&r)
 	return r, err
 }
 
@@ -97,8 +109,13 @@ func (a Act) Carry(ctx context.Context, db *store.DB) (r Report, err error) {
 			return tx.ByHand(id, act)
 		}, &r)
 	})
-	r.Text = a.says(r)
+	a.sumUp(&r)
 	return r, err
+}
+
+func (a Act) sumUp(r *Report) {
+	r.Kinds, r.Sums = a.kinds(r.Tickets), amounts(r.Tickets)
+	r.Text = a.says(*r)
 }
 
 // each tries every ticket once and sorts it into the report.
@@ -112,11 +129,11 @@ func (a Act) each(try func(id int64) (store.Ticket, error), r *Report) error {
 		case errors.Is(err, store.ErrNotFound):
 			r.Refused = append(r.Refused, One{ID: id, State: "unknown", Why: fmt.Sprintf("there is no ticket %d", id)})
 		case errors.As(err, &conflict):
-			r.Refused = append(r.Refused, One{ID: id, Key: t.Key, Effect: t.EffectType, State: conflict.State, Why: conflict.Why})
+			r.Refused = append(r.Refused, One{ID: id, Key: t.Key, Effect: t.EffectType, State: conflict.State, Why: conflict.Why, OrderID: t.AggregateID})
 		case err != nil:
 			return err
 		default:
-			r.Tickets = append(r.Tickets, One{ID: id, Key: t.Key, Effect: t.EffectType, State: t.Status, sentBefore: t.WireKey != nil, payload: t.Payload})
+			r.Tickets = append(r.Tickets, One{ID: id, Key: t.Key, Effect: t.EffectType, State: t.Status, OrderID: t.AggregateID, SentBefore: t.WireKey != nil, payload: t.Payload})
 		}
 	}
 	return nil
@@ -130,7 +147,7 @@ func (a Act) says(r Report) string {
 	case n == 0:
 		s = "this does nothing"
 	case a.Do == store.ActRetry:
-		s = fmt.Sprintf("this sends %s: %s", count(n, "call"), a.kinds(r.Tickets))
+		s = fmt.Sprintf("this sends %s: %s", count(n, "call"), kindsText(r.Kinds))
 	case a.Do == store.ActDiscard:
 		s = fmt.Sprintf("this discards %s, and nothing is sent for them", count(n, "ticket"))
 	case a.Happened:
@@ -138,8 +155,8 @@ func (a Act) says(r Report) string {
 	default:
 		s = fmt.Sprintf("this notes %s as not happened; the tickets become dead, and a retry would send them", count(n, "effect"))
 	}
-	if sum := amounts(r.Tickets); sum != "" && n > 0 {
-		s += "; " + sum + " in all"
+	if len(r.Sums) > 0 {
+		s += "; " + sumsText(r.Sums) + " in all"
 	}
 	if len(r.Refused) > 0 {
 		s += fmt.Sprintf("; %s left alone", count(len(r.Refused), "ticket"))
@@ -148,35 +165,40 @@ func (a Act) says(r Report) string {
 }
 
 // kinds counts the calls by effect, and by whether the target has seen their key.
-func (a Act) kinds(tickets []One) string {
-	counts := map[string]int{}
-	var order []string
+func (a Act) kinds(tickets []One) (kinds []Kind) {
 	for _, t := range tickets {
 		name := a.LedgerTypes[t.Effect]
 		if name == "" {
 			name = t.Effect
 		}
-		if t.sentBefore {
-			name += " with the same key"
-		} else {
-			name += " never sent"
+		i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Effect == name && k.SentBefore == t.SentBefore })
+		if i < 0 {
+			i = len(kinds)
+			kinds = append(kinds, Kind{Effect: name, SentBefore: t.SentBefore})
 		}
-		if counts[name] == 0 {
-			order = append(order, name)
-		}
-		counts[name]++
+		kinds[i].N++
 	}
-	slices.Sort(order)
-	parts := make([]string, len(order))
-	for i, name := range order {
-		parts[i] = fmt.Sprintf("%d %s", counts[name], name)
+	slices.SortFunc(kinds, func(a, b Kind) int { return cmp.Compare(a.words(), b.words()) })
+	return kinds
+}
+
+func (k Kind) words() string {
+	if k.SentBefore {
+		return k.Effect + " with the same key"
+	}
+	return k.Effect + " never sent"
+}
+
+func kindsText(kinds []Kind) string {
+	parts := make([]string, len(kinds))
+	for i, k := range kinds {
+		parts[i] = fmt.Sprintf("%d %s", k.N, k.words())
 	}
 	return strings.Join(parts, ", ")
 }
 
 // amounts sums up the money of refunds, by currency.
-func amounts(tickets []One) string {
-	sums := map[string]currency.Amount{}
+func amounts(tickets []One) (sums []currency.Amount) {
 	for _, t := range tickets {
 		if t.Effect != store.TicketIssueRefund {
 			continue
@@ -185,27 +207,23 @@ func amounts(tickets []One) string {
 		if !ok {
 			continue
 		}
-		sum, known := sums[money.CurrencyCode()]
-		if !known {
-			sums[money.CurrencyCode()] = money
-		} else if sum, err := sum.Add(money); err == nil {
-			sums[money.CurrencyCode()] = sum
+		i := slices.IndexFunc(sums, func(a currency.Amount) bool { return a.CurrencyCode() == money.CurrencyCode() })
+		if i < 0 {
+			sums = append(sums, money)
+		} else if sum, err := sums[i].Add(money); err == nil {
+			sums[i] = sum
 		}
 	}
-	var parts []string
-	for _, code := range sorted(sums) {
-		parts = append(parts, sums[code].Number()+" "+code)
-	}
-	return strings.Join(parts, " and ")
+	slices.SortFunc(sums, func(a, b currency.Amount) int { return cmp.Compare(a.CurrencyCode(), b.CurrencyCode()) })
+	return sums
 }
 
-func sorted(sums map[string]currency.Amount) []string {
-	codes := make([]string, 0, len(sums))
-	for code := range sums {
-		codes = append(codes, code)
+func sumsText(sums []currency.Amount) string {
+	parts := make([]string, len(sums))
+	for i, sum := range sums {
+		parts[i] = sum.Number() + " " + sum.CurrencyCode()
 	}
-	slices.Sort(codes)
-	return codes
+	return strings.Join(parts, " and ")
 }
 
 func count(n int, one string) string {

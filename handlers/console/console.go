@@ -1,0 +1,109 @@
+package console
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"comanda/handlers/graph"
+	"comanda/store"
+)
+
+// Options are what the console is built from. DB is needed, the rest may be zero.
+type Options struct {
+	DB          *store.DB
+	Graph       graph.Graph
+	TargetNames []string          // in the order in which they are shown
+	LedgerTypes map[string]string // what the ledger calls the effect of each ticket type
+	Settings    []Setting         // as this process was started
+	Version     string            // one line
+	// Zone is the shop's, in which times are shown; nil is the machine's.
+	Zone *time.Location
+	// Sample sends a sample order and returns its id; nil has no such button.
+	Sample func(context.Context) (orderID string, err error)
+	Log    *slog.Logger // nil discards
+}
+
+// Setting is one setting of the process as it is shown: a secret only by being there.
+type Setting struct {
+	Name   string // "--batch"
+	Value  string
+	Origin string // "default", "--batch" or "COMANDA_BATCH"
+}
+
+// Console is the operator's page. Close it before its DB.
+type Console struct {
+	opt    Options
+	ready  func() (reasons, warnings []string)
+	shown  map[string]*language // by code, "en" and "es"
+	hub    *hub
+	truth  truth
+	static map[string]asset
+	closed context.Context
+	close  context.CancelFunc
+	under  sync.WaitGroup // what goes on in the background
+}
+
+// New builds the console. It panics if its own templates or words can't be read.
+func New(opt Options) *Console {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	if opt.Zone == nil {
+		opt.Zone = time.Local
+	}
+	c := &Console{opt: opt, static: readStatic(), ready: func() (_, _ []string) { return nil, nil }}
+	c.closed, c.close = context.WithCancel(context.Background())
+	c.hub = newHub(opt.DB, c.closed)
+	c.shown = readLanguages(opt.Zone, c.static)
+	return c
+}
+
+// Close ends the streams and what goes on in the background.
+func (c *Console) Close() error {
+	c.close()
+	c.under.Wait()
+	return nil
+}
+
+// EndStreams ends the streams alone, so that a server that is shutting down does not wait for them.
+func (c *Console) EndStreams() { c.hub.end() }
+
+// Routes puts the console's pages at / and below. ready says why orders can't be taken or carried out now, and what
+// else is worth a look; nil knows nothing.
+func (c *Console) Routes(e *echo.Echo, ready func() (reasons, warnings []string)) {
+	if ready != nil {
+		c.ready = ready
+	}
+	get := func(path string, page func(*visit) error) {
+		e.Match([]string{http.MethodGet, http.MethodHead}, path, c.door(page))
+	}
+	post := func(path string, act func(*visit) error) { e.POST(path, c.door(act)) }
+
+	get("/", c.counter)
+	get("/rail", c.rail)
+	get("/tickets/:id", c.ticket)
+	get("/orders", c.orders)
+	get("/orders/:id", c.order)
+	get("/orders/:id/receipt", c.receipt)
+	get("/attention", c.attention)
+	get("/graph", c.graph)
+	get("/truth", c.truthPage)
+	get("/relay", c.relay)
+	get("/search", c.search)
+	get("/language", c.chooseLanguage)
+
+	post("/rail/confirm", c.confirm)
+	post("/rail/act", c.act)
+	post("/truth", c.askTruth)
+	post("/relay", c.setRelay)
+	post("/targets/:id", c.setTarget)
+	post("/sample", c.sendSample)
+
+	get("/events", c.events)
+	get("/static/:id", c.file)
+}

@@ -1,0 +1,108 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/bojanz/currency"
+
+	"comanda/store"
+)
+
+// funcs are what the templates call.
+func (l *language) funcs() template.FuncMap {
+	return template.FuncMap{
+		"t": l.say, "tor": l.sayOr, "n": l.number, "money": l.amount, "when": l.when, "clock": l.clock, "age": l.age,
+		"path": url.PathEscape, "list": func(all ...any) []any { return all }, "visible": visible, "pretty": pretty,
+		"query": queryWith, "lower": strings.ToLower, "has": strings.Contains,
+		"moment": func(m store.Moment) string { return visible(m.Text) }, "toint64": func(n int) int64 { return int64(n) },
+		"deref": func(n *int64) int64 {
+			if n == nil {
+				return 0
+			}
+			return *n
+		},
+	}
+}
+
+// amount is exact money as the language writes it, with the currency's code: shops of several countries look alike.
+func (l *language) amount(number, code string) string {
+	a, err := currency.NewAmount(number, code)
+	if err != nil {
+		return number + " " + code
+	}
+	return l.money.Format(a)
+}
+
+const isoMillis = "2006-01-02T15:04:05.000Z07:00"
+
+// when is a moment, Unix milliseconds, in the shop's zone, with the exact one for programs.
+func (l *language) when(ms int64) template.HTML { return l.at(ms, "2006-01-02 15:04:05") }
+
+// clock is when without the date.
+func (l *language) clock(ms int64) template.HTML { return l.at(ms, "15:04") }
+
+func (l *language) at(ms int64, layout string) template.HTML {
+	if ms <= 0 {
+		return "–"
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, time.UnixMilli(ms).UTC().Format(isoMillis), l.time(ms, layout))) // nothing but digits
+}
+
+func (l *language) time(ms int64, layout string) string {
+	return time.UnixMilli(ms).In(l.zone).Format(layout)
+}
+
+// age says how long something is, in milliseconds, in its two largest units.
+func (l *language) age(ms int64) string {
+	d := time.Duration(max(ms, 0)) * time.Millisecond
+	days, hours, minutes, seconds := int64(d/(24*time.Hour)), int64(d/time.Hour)%24, int64(d/time.Minute)%60, int64(d/time.Second)%60
+	switch {
+	case days > 0:
+		return l.say("age.days", "Days", days, "Hours", hours)
+	case hours > 0:
+		return l.say("age.hours", "Hours", hours, "Minutes", minutes)
+	case minutes > 0:
+		return l.say("age.minutes", "Minutes", minutes, "Seconds", seconds)
+	}
+	return l.say("age.seconds", "Seconds", seconds)
+}
+
+// visible makes what can't be seen, or turns the reading direction, visible; the escaping is the template's.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		if r < 0x20 {
+			return 0x2400 + r // its symbol
+		}
+		return '\uFFFD'
+	}, s)
+}
+
+// pretty indents JSON without touching a number or a string of it; what is no JSON stays as it is.
+func pretty(body []byte) string {
+	var b bytes.Buffer
+	if json.Indent(&b, body, "", "  ") != nil {
+		return visible(strings.ToValidUTF8(string(body), "\uFFFD"))
+	}
+	return visible(b.String())
+}
+
+// queryWith is a query string of pairs of name and value; empty values are left out.
+func queryWith(pairs ...any) template.URL {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if value := fmt.Sprint(pairs[i+1]); value != "" && value != "0" {
+			q.Set(fmt.Sprint(pairs[i]), value)
+		}
+	}
+	return template.URL(q.Encode())
+}
