@@ -90,6 +90,9 @@ func (b *BootReport) words(began time.Time, found store.Verified, resumed, parke
 	default:
 		line += " · acknowledged lost 0 (checked)"
 	}
+	if b.Stop.Missing > 0 {
+		line += fmt.Sprintf(" · at least %d places answered for are not in the file: the disk forgot them, or another copy was put in its place", b.Stop.Missing)
+	}
 	if found.Contradicts > 0 {
 		line += fmt.Sprintf(" · %d rows contradict others: `comanda doctor` says which", found.Contradicts)
 	}

@@ -79,6 +79,15 @@ func TestBootReportOfAWorseKind(t *testing.T) {
 	}
 }
 
+// Places that are not in the file are said as that, whatever the rows look like.
+func TestBootReportOfMissingPlaces(t *testing.T) {
+	b := &BootReport{Stop: store.UncleanStop{ID: 1, Missing: 7}}
+	want := "acknowledged lost AT LEAST 7 (checked) · at least 7 places answered for are not in the file"
+	if got := b.words(time.Now(), store.Verified{}, 0, 0); !strings.Contains(got, want) {
+		t.Error(got)
+	}
+}
+
 // A stop before the end leaves the check to the next start; after a clean stop there is nothing to say.
 func TestBootReportThatIsInterrupted(t *testing.T) {
 	db := openFile(t)

@@ -29,8 +29,7 @@ type Holder struct {
 	lock *flock.Flock
 	file *os.File
 
-	slots     int              // one a worker
-	witnesses map[string]int64 // what the lock files testified when this one was made, by holder
+	slots int // one a worker
 
 	mu   sync.Mutex
 	free []int // slots
@@ -44,9 +43,8 @@ const (
 func (db *DB) lockPath(holder string) string { return db.path + ".relay-" + holder + lockSuffix }
 
 // NewHolder makes a lock file and takes its lock, and clears away lock files that dead relays left
-// behind without a lease. workers is how many tickets are carried out at the same time at most.
+// behind without a lease and without a word of what they had answered for (Arrive hears that). workers is how many tickets are carried out at the same time at most.
 func (db *DB) NewHolder(ctx context.Context, workers int) (*Holder, error) {
-	witnesses := db.witnesses()
 	if err := db.sweepLocks(ctx); err != nil {
 		return nil, err
 	}
@@ -54,7 +52,7 @@ func (db *DB) NewHolder(ctx context.Context, workers int) (*Holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.slots, h.witnesses = workers, witnesses
+	h.slots = workers
 	if err := h.makeSlots(); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare the lock file: %w", err), os.Remove(h.path), h.lock.Unlock())
 	}
@@ -317,23 +315,24 @@ func (db *DB) takeIfDead(holder string, dead map[string]*flock.Flock, alive map[
 	return lock
 }
 
-// Done gives back the locks of dead holders; after their leases were freed it removes the files.
+// Done gives back the locks of dead holders; after their leases were freed it removes the files,
+// except those that testify to what no start has heard yet.
 func (w *Watch) Done(void []VoidLease, freed bool) {
 	for _, v := range void {
 		if v.lock == nil {
 			continue
 		}
-		if freed {
+		if seq, _ := witnessIn(v.lock.Path()); freed && seq == 0 {
 			_ = os.Remove(v.lock.Path()) // while the lock is ours; a leftover is swept at the next start
 		}
 		_ = v.lock.Unlock()
 	}
 }
 
-// sweepLocks removes lock files that nobody holds and no lease names, and the rows of relays that
-// have no lock file any more.
+// sweepLocks removes lock files that nobody holds, no lease names and that testify to nothing, and the rows of relays
+// that have no lock file any more.
 func (db *DB) sweepLocks(ctx context.Context) error {
-	names, err := filepath.Glob(globEscape(db.path) + ".relay-*" + lockSuffix)
+	names, err := db.lockFiles()
 	if err != nil {
 		return fmt.Errorf("list lock files: %w", err)
 	}
@@ -354,7 +353,9 @@ func (db *DB) sweepLocks(ctx context.Context) error {
 		}
 		lock := flock.New(name, flock.SetFlag(os.O_RDWR))
 		if ok, err := lock.TryLock(); err == nil && ok {
-			_ = os.Remove(name)
+			if seq, _ := witnessIn(name); seq == 0 {
+				_ = os.Remove(name)
+			}
 			_ = lock.Unlock()
 		}
 	}

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // Flight is a ticket that a process had claimed when it ended, and how often it had been claimed by then.
@@ -53,14 +56,19 @@ func (tx *Tx) processes() ([]process, error) {
 // the next start, and so is a file in which something was found wrong.
 func (db *DB) Arrive(ctx context.Context, h *Holder) (stop UncleanStop, err error) {
 	flights := db.inFlight(ctx)
+	heard := db.testimonies()
 	err = db.Update(ctx, func(tx *Tx) (err error) {
-		stop, err = db.arrive(tx, h, flights)
+		stop, err = db.arrive(tx, h, flights, heard)
 		return err
 	})
+	db.dismiss(heard, err == nil)
 	if err != nil {
 		return UncleanStop{}, fmt.Errorf("look for processes that did not stop: %w", err)
 	}
 	db.witness.Store(h)
+	if len(heard) > 0 {
+		_ = db.sweepLocks(ctx) // what is left is swept at the next start
+	}
 	return stop, nil
 }
 
@@ -79,19 +87,20 @@ func (db *DB) inFlight(ctx context.Context) map[string][]Flight {
 	return flights
 }
 
-func (db *DB) arrive(tx *Tx, h *Holder, flights map[string][]Flight) (UncleanStop, error) {
+func (db *DB) arrive(tx *Tx, h *Holder, flights map[string][]Flight, heard []testimony) (UncleanStop, error) {
 	var stop UncleanStop
-	found := false
+	found := len(heard) > 0 // a clean stop leaves none; the rows may be gone with what the file has lost
 	all, err := tx.processes()
 	if err != nil {
 		return stop, err
 	}
-	var reached, witnessed int64
+	var reached int64
 	if _, err := tx.find(sqlSequence, nil, &reached); err != nil {
 		return stop, err
 	}
+	stop.Missing = missing(heard, reached) // now: what is written from here on would hide it
 	for _, p := range all {
-		if db.lives(p.holder) {
+		if !spoke(heard, p.holder) && db.lives(p.holder) {
 			continue
 		}
 		if _, err := tx.exec(sqlDepart, p.holder); err != nil {
@@ -99,9 +108,7 @@ func (db *DB) arrive(tx *Tx, h *Holder, flights map[string][]Flight) (UncleanSto
 		}
 		found = true
 		stop.InFlight = append(stop.InFlight, flights[p.holder]...)
-		witnessed = max(witnessed, h.witnesses[p.holder])
 	}
-	stop.Missing = max(0, witnessed-reached) // now: what is written from here on would hide it
 	if found, err = db.takeOver(tx, &stop, found); err != nil {
 		return stop, err
 	}
@@ -135,7 +142,7 @@ func (db *DB) takeOver(tx *Tx, stop *UncleanStop, found bool) (bool, error) {
 		}
 		found = true
 		stop.InFlight = append(stop.InFlight, flights...)
-		stop.Missing += o.missing
+		stop.Missing = max(stop.Missing, o.missing) // "at least": the same note may have been heard before
 	}
 	return found, nil
 }
@@ -214,28 +221,92 @@ func (db *DB) testify(seq int64) {
 	}
 }
 
-// witnesses reads what the lock files beside the database testify, by holder.
-func (db *DB) witnesses() map[string]int64 {
-	found := map[string]int64{}
-	names, err := filepath.Glob(globEscape(db.path) + ".relay-*" + lockSuffix)
-	if err != nil {
-		return found
-	}
+// testimony is what the lock file of a dead process says that it had answered for, with the file's lock: of several
+// that start at once one hears it.
+type testimony struct {
+	holder string
+	seq    int64
+	lock   *flock.Flock
+}
+
+// testimonies are those of the dead processes whose lock files nobody has heard yet. dismiss must be called with them.
+func (db *DB) testimonies() (heard []testimony) {
+	names, _ := db.lockFiles()
 	for _, name := range names {
-		text, err := os.ReadFile(name) // a lock file of ours, not the database
-		if err != nil {
+		if seq, _ := witnessIn(name); seq == 0 {
 			continue
 		}
-		holder := strings.TrimSuffix(strings.TrimPrefix(name, db.path+".relay-"), lockSuffix)
-		for line := range bytes.Lines(text) {
-			if digits, ok := strings.CutPrefix(strings.Trim(string(line), "\x00\n"), witnessMark); ok {
-				if seq, err := strconv.ParseInt(digits, 10, 64); err == nil {
-					found[holder] = seq
-				}
-			}
+		if lock := lockOfDead(name); lock != nil {
+			heard = append(heard, testimony{db.holderOf(name), 0, lock})
+			heard[len(heard)-1].seq, _ = witnessIn(name) // now that nobody else writes to it
 		}
 	}
-	return found
+	return slices.DeleteFunc(heard, func(t testimony) bool {
+		if t.seq == 0 {
+			_ = t.lock.Unlock()
+		}
+		return t.seq == 0
+	})
+}
+
+// lockOfDead takes the lock of a dead process. Whoever only asks shares it for a moment, so it is tried again.
+func lockOfDead(name string) *flock.Flock {
+	lock := flock.New(name, flock.SetFlag(os.O_RDWR))
+	for range 3 {
+		if ok, err := lock.TryLock(); err == nil && ok {
+			return lock
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	_ = lock.Close()
+	return nil
+}
+
+// dismiss gives the locks back. Once the file knows what was heard the lock files need not say it any more.
+func (db *DB) dismiss(heard []testimony, noted bool) {
+	for _, t := range heard {
+		if _, at := witnessIn(t.lock.Path()); noted && at >= 0 {
+			_ = os.Truncate(t.lock.Path(), at)
+		}
+		_ = t.lock.Unlock()
+	}
+}
+
+// missing is how far what was testified lies beyond what the file reached.
+func missing(heard []testimony, reached int64) (n int64) {
+	for _, t := range heard {
+		n = max(n, t.seq-reached)
+	}
+	return n
+}
+
+func spoke(heard []testimony, holder string) bool {
+	return slices.ContainsFunc(heard, func(t testimony) bool { return t.holder == holder })
+}
+
+func (db *DB) lockFiles() ([]string, error) {
+	return filepath.Glob(globEscape(db.path) + ".relay-*" + lockSuffix)
+}
+
+func (db *DB) holderOf(lockFile string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(lockFile, db.path+".relay-"), lockSuffix)
+}
+
+// witnessIn reads what a lock file testifies, and where in it; 0 and -1 where there is nothing.
+func witnessIn(name string) (seq, at int64) {
+	text, err := os.ReadFile(name) // a lock file of ours, not the database
+	if err != nil {
+		return 0, -1
+	}
+	at = int64(bytes.LastIndex(text, []byte(witnessMark)))
+	if at < 0 {
+		return 0, -1
+	}
+	digits, _, _ := bytes.Cut(text[at+int64(len(witnessMark)):], []byte("\n"))
+	if seq, err = strconv.ParseInt(string(digits), 10, 64); err != nil || seq <= 0 {
+		return 0, at
+	}
+	return seq, at
 }
 
 // The worst of the known ones: one that lost something is not hidden by one that did not.
@@ -264,15 +335,57 @@ func (db *DB) lookAtStops(ctx context.Context) []Check {
 			}
 		}),
 		db.ask(ctx, "processes that ended without a word", sqlProcesses, func(a Answer, c *Check) {
-			var gone []string
+			rows := map[string]string{} // holder → process
 			for _, row := range a.Rows {
-				if !db.lives(fmt.Sprint(row[0])) {
-					gone = append(gone, fmt.Sprint(row[1]))
-				}
+				rows[fmt.Sprint(row[0])] = fmt.Sprint(row[1])
 			}
-			if c.Answer = strconv.Itoa(len(gone)); len(gone) > 0 {
-				c.Level, c.Detail = LevelWarning, "killed, or without power (process "+strings.Join(gone, ", ")+"); the next start looks into it"
-			}
+			db.lookAtTheDead(ctx, rows, c)
 		}),
 	}
+}
+
+// lookAtTheDead tells of the processes that have ended without a word: those of the rows (holder → process), and those
+// of which the file has no row (any more) and whose lock files say what they had answered for.
+func (db *DB) lookAtTheDead(ctx context.Context, rows map[string]string, c *Check) {
+	heard := db.unheard()
+	var gone []string
+	for _, t := range heard {
+		if rows[t.holder] == "" {
+			gone = append(gone, "relay "+t.holder+", which the file does not know")
+		}
+	}
+	for holder, pid := range rows {
+		if !db.lives(holder) {
+			gone = append(gone, "process "+pid)
+		}
+	}
+	slices.Sort(gone)
+	if c.Answer = strconv.Itoa(len(gone)); len(gone) == 0 {
+		return
+	}
+	c.Level, c.Detail = LevelWarning, "killed, or without power ("+strings.Join(gone, ", ")+"); the next start looks into it"
+	if n := db.missing(ctx, heard); n > 0 {
+		c.Detail += fmt.Sprintf("; at least %d places answered for are not in the file: the disk forgot them, or another copy was put in its place", n)
+	}
+}
+
+// unheard is what the lock files of dead processes testify, and is left to the next start to hear.
+func (db *DB) unheard() (all []testimony) {
+	names, _ := db.lockFiles()
+	for _, name := range names {
+		if seq, _ := witnessIn(name); seq > 0 && !db.lives(db.holderOf(name)) {
+			all = append(all, testimony{holder: db.holderOf(name), seq: seq})
+		}
+	}
+	return all
+}
+
+func (db *DB) missing(ctx context.Context, heard []testimony) (n int64) {
+	_ = db.View(ctx, func(tx *Tx) error {
+		var reached int64
+		_, err := tx.find(sqlSequence, nil, &reached)
+		n = missing(heard, reached)
+		return err
+	})
+	return n
 }

@@ -170,6 +170,65 @@ func TestForgottenCommitsAreSeen(t *testing.T) {
 	}
 }
 
+// The note of a killed process is heard although its row is gone with what the file has lost: here its -wal was
+// removed, or the whole file. Doctor sees it before the start, a start that fails in between leaves it, and it is
+// told once.
+func TestLossIsHeardWithoutTheRow(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{
+		"the -wal": func(path string) error { return os.Remove(path + "-wal") },
+		"the file": func(path string) error { return errors.Join(os.Remove(path), os.Remove(path+"-wal")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := newPath(t)
+			if err := open(t, path, Options{}).Close(); err != nil {
+				t.Fatal(err)
+			}
+			c := spawn(t, "arrive", path)
+			c.hear()
+			for range 3 {
+				c.say("commit")
+				c.hear()
+			}
+			c.kill()
+			if err := lose(path); err != nil {
+				t.Fatal(err)
+			}
+			_ = os.Remove(path + "-shm")
+			db := open(t, path, Options{})
+			wantNumber(t, db, 0, `SELECT count(*) FROM processes`)
+			h, err := db.NewHolder(t.Context(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := db.Arrive(ended, h); err == nil {
+				t.Fatal("this start should have failed")
+			}
+			if err := h.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if c := checkNamed(t, db, "processes that ended without a word"); c.Level != LevelWarning || c.Answer != "1" || !strings.Contains(c.Detail, "at least 3 places") {
+				t.Errorf("doctor: %+v", c)
+			}
+			h, stop := arrive(t, db)
+			if stop.ID == 0 || stop.Missing != 3 {
+				t.Fatalf("found %+v, want 3 missing", stop)
+			}
+			update(t, db, func(tx *Tx) error { return tx.StopChecked(stop.ID, "lost 3", Verified{}) })
+			if err := errors.Join(db.Depart(t.Context(), h), h.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if _, again := arrive(t, db); again.ID != 0 {
+				t.Errorf("told again: %+v", again)
+			}
+			if c := checkNamed(t, db, "unclean stops"); c.Level != LevelWarning || c.Answer != "lost 3" {
+				t.Errorf("doctor: %+v", c)
+			}
+		})
+	}
+}
+
 // Each kind of row that is missing, or that another denies, is counted.
 func TestVerifyCountsWhatIsMissing(t *testing.T) {
 	for name, c := range map[string]struct {
