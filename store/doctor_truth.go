@@ -28,7 +28,7 @@ UNION ALL SELECT effect_type, status, -count(*) FROM outbox WHERE status NOT IN 
 GROUP BY effect_type, status HAVING sum(n) <> 0;`
 
 	sqlEventUndecided = `SELECT event_id, order_id FROM events WHERE order_id NOT IN (SELECT order_id FROM orders);`
-	sqlOrderInPart    = `SELECT order_id FROM orders WHERE event_id NOT IN (SELECT event_id FROM events) OR order_id NOT IN (SELECT aggregate_id FROM outbox);`
+	sqlOrderInPart    = `SELECT order_id FROM orders AS o WHERE event_id NOT IN (SELECT event_id FROM events) OR ` + lacksTickets + `;`
 )
 
 // Invariants are the queries that must never find a row, whatever happened to a file.

@@ -251,6 +251,49 @@ func TestVerifyCountsWhatIsMissing(t *testing.T) {
 	}
 }
 
+// An order has all the tickets that its decision asks for, each of which may be in the ledger instead; what others
+// added beside them, or put there before, is no loss, and neither is a compensation.
+func TestVerifyCountsEachTicket(t *testing.T) {
+	const lines = `[{"sku":"A:1","quantity":1},{"sku":"B%","quantity":2},{"sku":"B%","quantity":3}]`
+	const event = `INSERT INTO events (event_id, order_id, body, received_at) VALUES ('E', 'O:7', X'', 1);`
+	inventory := func(lines string) string {
+		return event + `INSERT INTO orders (order_id, event_id, customer_id, amount, currency, category, priority, credit_ok, decision, decided_at, line_items) VALUES ('O:7', 'E', 'C', '1.00', 'MXN', '', '', 1, 'inventory', 1, '` + lines + `');`
+	}
+	refund := event + `INSERT INTO orders (order_id, event_id, customer_id, amount, currency, category, priority, credit_ok, decision, decided_at) VALUES ('O:7', 'E', 'C', '1.00', 'MXN', '', '', 0, 'refund', 1);`
+	ticket := func(order, kind, key string) string {
+		return fmt.Sprintf(`INSERT INTO outbox (aggregate_id, effect_type, payload, idempotency_key) VALUES ('%s', '%s', '{}', '%s');`, order, kind, key)
+	}
+	line := func(sku string) string { return ticket("O:7", TicketInventorySync, Key(LedgerInventory, "O:7", sku)) }
+	for name, c := range map[string]struct {
+		text string
+		lost int64
+	}{
+		"all of them":                {inventory(lines) + line("A:1") + line("B%"), 0},
+		"one line gone":              {inventory(lines) + line("A:1"), 1},
+		"both gone":                  {inventory(lines), 1},
+		"one gone, another beside":   {inventory(lines) + line("A:1") + ticket("O:7", "by_hand", "k"), 1},
+		"one in the ledger":          {inventory(lines) + line("A:1") + `INSERT INTO ledger (effect_key, order_id, effect_type, status) VALUES ('` + Key(LedgerInventory, "O:7", "B%") + `', 'O:7', 'inventory', 'done');`, 0},
+		"one there under another id": {inventory(lines) + line("A:1") + ticket("by hand", TicketInventorySync, Key(LedgerInventory, "O:7", "B%")), 0},
+		"keys of another kind":       {inventory(lines) + ticket("O:7", TicketInventorySync, "a") + ticket("O:7", TicketInventorySync, "b"), 0},
+		"compensated":                {inventory(lines) + line("A:1") + line("B%") + `UPDATE outbox SET status = 'discarded', processed_at = 1;` + ticket("O:7", TicketIssueRefund, "r"), 0},
+		"no lines":                   {inventory(`[]`) + ticket("O:7", TicketInventorySync, "a"), 0},
+		"lines nobody can read":      {inventory(`[{"sku"`) + line("A:1"), 0},
+		"lines of another kind":      {inventory(`["A", 5, {"sku":null}, {}]`) + line("A"), 0},
+		"a refund":                   {refund + ticket("O:7", TicketIssueRefund, "r"), 0},
+		"a refund gone":              {refund + ticket("O:7", "by_hand", "k"), 1},
+		"a refund under another id":  {refund + ticket("O:7", "by_hand", "k") + ticket("by hand", TicketIssueRefund, "refund:O%3A7"), 0},
+	} {
+		db := openNew(t)
+		mustExec(t, raw(t, db.Path()), c.text)
+		if v := verify(t, db); v.Lost != c.lost || v.Damage != "" {
+			t.Errorf("%s: %+v, want %d lost", name, v, c.lost)
+		}
+		if got := checkNamed(t, db, "invariant: a decision has its event and its tickets"); (got.Level == LevelWrong) != (c.lost > 0) {
+			t.Errorf("%s: doctor: %+v", name, got)
+		}
+	}
+}
+
 // Rows that are missing are looked for again at each start, and doctor says which.
 func TestLossIsLookedForAgain(t *testing.T) {
 	db := openNew(t)

@@ -32,7 +32,7 @@ const (
 	sqlLastAttempt = `SELECT coalesce(max(id), 0) FROM attempts`
 
 	sqlUndecided  = `SELECT count(*) FROM events AS e WHERE e.rowid > $1 AND e.rowid <= $2 AND NOT EXISTS (SELECT 1 FROM orders AS o WHERE o.order_id = e.order_id)`
-	sqlUnticketed = `SELECT count(*) FROM orders AS o WHERE o.rowid > $1 AND o.rowid <= $2 AND NOT EXISTS (SELECT 1 FROM outbox AS t WHERE t.aggregate_id = o.order_id)`
+	sqlUnticketed = `SELECT count(*) FROM orders AS o WHERE o.rowid > $1 AND o.rowid <= $2 AND (` + lacksTickets + `)`
 	sqlUncaused   = `SELECT count(*) FROM orders AS o WHERE o.rowid > $1 AND o.rowid <= $2 AND NOT EXISTS (SELECT 1 FROM events AS e WHERE e.event_id = o.event_id)`
 	sqlUnledgered = `SELECT count(*) FROM outbox AS t WHERE t.id > $1 AND t.id <= $2 AND t.status = 'done' AND NOT EXISTS (SELECT 1 FROM ledger AS l WHERE l.effect_key = t.idempotency_key)`
 	sqlTwice      = `SELECT count(*) FROM external_effects_log AS e WHERE e.id > $1 AND e.id <= $2 AND EXISTS (SELECT 1 FROM external_effects_log AS f WHERE f.effect_key = e.effect_key AND f.id < e.id)`
@@ -41,8 +41,25 @@ const (
 		(SELECT 1 FROM external_effects_log AS e WHERE e.effect_key = l.effect_key) AS unacted FROM ledger AS l WHERE l.effect_key > $1 ORDER BY l.effect_key LIMIT $2)`
 )
 
+// An order o of which no ticket is there, or not all that its decision asks for: a refund, or one for each SKU of its
+// lines. They are counted by the order's id; only where they are too few is each looked for by its key, as a ticket
+// that was there before under another id, or in the ledger. Lines that can't be read ask for nothing.
+const (
+	lacksTickets = `NOT EXISTS (SELECT 1 FROM outbox AS t WHERE t.aggregate_id = o.order_id) OR CASE o.decision
+		WHEN 'refund' THEN NOT EXISTS (SELECT 1 FROM outbox AS t WHERE t.aggregate_id = o.order_id AND t.effect_type = '` + TicketIssueRefund + `') AND ` + noRefundKey + `
+		ELSE (SELECT count(*) FROM outbox AS t WHERE t.aggregate_id = o.order_id AND t.effect_type = '` + TicketInventorySync + `') < (SELECT count(DISTINCT ` + lineSKU + `) FROM ` + orderLines + `)
+		AND EXISTS (SELECT 1 FROM ` + orderLines + ` WHERE ` + noLineKey + `) END`
+	orderLines  = `json_each(CASE WHEN json_valid(o.line_items) THEN o.line_items ELSE '[]' END) AS l`
+	lineSKU     = `CASE l.type WHEN 'object' THEN json_extract(l.value, '$.sku') END`
+	orderInKey  = `replace(replace(o.order_id, '%', '%25'), ':', '%3A')`
+	refundKey   = `'` + LedgerRefund + `:' || ` + orderInKey
+	lineKey     = `'` + LedgerInventory + `:' || ` + orderInKey + ` || ':' || replace(replace(` + lineSKU + `, '%', '%25'), ':', '%3A')`
+	noRefundKey = `NOT EXISTS (SELECT 1 FROM outbox AS t WHERE t.idempotency_key = ` + refundKey + `) AND NOT EXISTS (SELECT 1 FROM ledger AS e WHERE e.effect_key = ` + refundKey + `)`
+	noLineKey   = lineSKU + ` IS NOT NULL AND NOT EXISTS (SELECT 1 FROM outbox AS t WHERE t.idempotency_key = ` + lineKey + `) AND NOT EXISTS (SELECT 1 FROM ledger AS e WHERE e.effect_key = ` + lineKey + `)`
+)
+
 // Verify looks through the whole file: SQLite's quick_check, whether every event that was accepted has its
-// decision and every decision its event and its tickets, and whether outbox, ledger and effects agree. It may take minutes, on a connection of its own and
+// decision and every decision its event and all its tickets, and whether outbox, ledger and effects agree. It may take minutes, on a connection of its own and
 // in slices, so it keeps nobody; ctx ends it at any moment.
 func (db *DB) Verify(ctx context.Context) (v Verified, err error) {
 	c, done, err := db.aside(ctx, readerDSN(db.path, db.opt.BusyTimeout))
