@@ -73,8 +73,8 @@ var allowed = map[string]map[string]string{
 		"demo: os.RemoveAll(dir)":                 "the same, after the server has closed its file",
 	},
 	"store/ballast.go": {
-		"fill: os.OpenFile(b.path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)": "the ballast: its name is the database's with more behind it, and no link is followed",
-		"emptyBallast: os.Truncate(path, 0)":                               "the same, a regular file",
+		"reserve: os.OpenFile(b.path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)": "the ballast: its name is the database's with more behind it, and no link is followed",
+		"emptyBallast: os.Truncate(path, 0)":                                  "the same, a regular file",
 	},
 	"store/boot_linux.go": {
 		`a declaration: os.ReadFile("/proc/sys/kernel/random/boot_id")`: "the kernel's",

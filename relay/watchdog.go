@@ -61,6 +61,9 @@ func (w *Watchdog) Look() (wrong, warnings []Trouble) {
 		}
 		warnings = append(warnings, Trouble{store.Condition{Cause: cause, Detail: space.Words()}, false})
 	}
+	if err := w.DB.NoBallast(); err != nil {
+		warnings = append(warnings, Trouble{store.Condition{Cause: "no ballast", Detail: "no room is kept for a full disk: " + err.Error()}, false})
+	}
 	// A loop that waits for a file which can't be written now comes round by itself, and no new process would
 	// come round sooner.
 	waits := w.DB.LastCommit() != nil || writer.Doing == store.Locked

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -29,8 +30,12 @@ type ballast struct {
 	path string
 	size int64 // 0: none is kept
 
+	allocate func(*os.File, int64) error
+
 	mu     sync.Mutex // held by whoever fills it
 	looked time.Time
+	// why it can't be filled though there is room: none is kept as long as that lasts, and nothing is refused
+	trouble atomic.Pointer[error]
 }
 
 func ballastPath(file string) string { return file + ".ballast" }
@@ -39,22 +44,40 @@ func ballastPath(file string) string { return file + ".ballast" }
 var errNoRoom = fmt.Errorf("%w: what room there is is kept for what was accepted", ErrFull)
 
 // Room returns ErrFull while the disk is short of room for what is new. It fills the ballast when there is room
-// again, so that somebody who asks now and then is all that it takes. Without Options.Ballast it returns nil.
+// again, so that somebody who asks now and then is all that it takes. Without Options.Ballast it returns nil, and so
+// it does where there is room and the ballast can't be filled all the same (NoBallast).
 func (db *DB) Room() error {
 	b := &db.ballast
-	if !b.givenUp() {
+	if b.whole() {
 		return nil
 	}
 	if !b.mu.TryLock() {
-		return errNoRoom
+		return b.refusal()
 	}
 	defer b.mu.Unlock()
 	if !b.looked.IsZero() && time.Since(b.looked) < lookForRoom {
-		return errNoRoom
+		return b.refusal()
 	}
 	b.looked = time.Now()
-	if err := b.fill(); err != nil {
+	if err := b.fill(); isFull(err) {
 		return fmt.Errorf("%w: %w", errNoRoom, err)
+	}
+	return nil
+}
+
+// refusal is what stands in the way of something new while the ballast is not whole.
+func (b *ballast) refusal() error {
+	if b.givenUp() {
+		return errNoRoom
+	}
+	return nil
+}
+
+// NoBallast is why no ballast is kept though there is room for one, or nil.
+func (db *DB) NoBallast() error {
+	b := &db.ballast
+	if err := b.trouble.Load(); err != nil && !b.whole() {
+		return fmt.Errorf("%s can't be made or filled: %w", b.path, *err)
 	}
 	return nil
 }
@@ -76,12 +99,10 @@ func (db *DB) Accept(ctx context.Context, fn func(*Tx) error) error {
 // keepBallast begins to keep one beside an open file. Where there is none to be had (a small disk, a directory
 // that takes no file) the file is used without.
 func (db *DB) keepBallast() {
-	db.ballast.path = ballastPath(db.path)
-	db.ballast.size = ballastFor(db.path)
-	if db.ballast.givenUp() {
-		if err := db.ballast.fill(); err != nil && !isFull(err) {
-			db.ballast.size = 0
-		}
+	b := &db.ballast
+	b.path, b.size, b.allocate = ballastPath(db.path), ballastFor(db.path), db.opt.allocate
+	if !b.whole() {
+		_ = b.fill() // Room tries again
 	}
 }
 
@@ -97,31 +118,45 @@ func ballastFor(file string) int64 {
 	return 0
 }
 
-// givenUp reports whether the ballast is not whole. Something else in its place is none: the file is used without.
-func (b *ballast) givenUp() bool {
-	if b.size == 0 || notAFile(b.path) {
-		return false
-	}
-	return ballastHeld(b.path) < b.size
+// whole reports whether the ballast holds what it should. Something else in its place is none: the file is used
+// without.
+func (b *ballast) whole() bool {
+	return b.size == 0 || notAFile(b.path) || ballastHeld(b.path) >= b.size
 }
 
-// notAFile reports whether something lies at path that is not a file.
+// givenUp reports whether the ballast is not whole because the disk is short of room.
+func (b *ballast) givenUp() bool { return !b.whole() && b.trouble.Load() == nil }
+
+// notAFile reports whether something lies at path that is no file of its own: what has another name too may be
+// somebody's data.
 func notAFile(path string) bool {
 	st, err := os.Lstat(path)
-	return err == nil && !st.Mode().IsRegular()
+	return err == nil && !ofItsOwn(st)
 }
+
+func ofItsOwn(st os.FileInfo) bool { return st.Mode().IsRegular() && links(st) == 1 }
 
 // ballastHeld is how much room the file at path holds; what is no file of ours holds none.
 func ballastHeld(path string) int64 {
 	st, err := os.Lstat(path)
-	if err != nil || !st.Mode().IsRegular() {
+	if err != nil || !ofItsOwn(st) {
 		return 0
 	}
 	return allocated(st)
 }
 
-// fill makes the ballast whole if there is room for that and as much again.
-func (b *ballast) fill() (err error) {
+// fill makes the ballast whole if there is room for that and as much again, and notes what else is in the way.
+func (b *ballast) fill() error {
+	err := b.reserve()
+	if err != nil && !isFull(err) {
+		b.trouble.Store(&err)
+	} else {
+		b.trouble.Store(nil)
+	}
+	return err
+}
+
+func (b *ballast) reserve() (err error) {
 	space, err := SpaceUnder(dirOf(b.path))
 	if err != nil {
 		return err
@@ -138,15 +173,15 @@ func (b *ballast) fill() (err error) {
 			_ = emptyBallast(b.path) // half a ballast is no use to anybody
 		}
 	}()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+	if st, err := f.Stat(); err != nil || !ofItsOwn(st) {
 		return errors.Join(fs.ErrInvalid, err)
 	}
-	return errors.Join(allocate(f, b.size), f.Sync())
+	return errors.Join(b.allocate(f, b.size), f.Sync())
 }
 
 // emptyBallast gives it up: that needs no room, not even for a name.
 func emptyBallast(path string) error {
-	if st, err := os.Lstat(path); err != nil || !st.Mode().IsRegular() {
+	if st, err := os.Lstat(path); err != nil || !ofItsOwn(st) {
 		return errors.Join(fs.ErrInvalid, err)
 	}
 	return os.Truncate(path, 0)
@@ -170,14 +205,21 @@ func isFull(err error) bool {
 
 // lookAtBallast says for Doctor how the ballast of a file is.
 func (db *DB) lookAtBallast() Check {
-	if path := ballastPath(db.path); notAFile(path) {
-		return Check{Name: "ballast", Level: LevelWarning, Answer: "none: " + path + " is not a file",
+	path, want := ballastPath(db.path), ballastFor(db.path)
+	if notAFile(path) {
+		return Check{Name: "ballast", Level: LevelWarning, Answer: "none: " + path + " is not a file of its own",
 			Detail: "remove it; until then, when the disk is full, what was accepted waits until there is room"}
 	}
-	return judgeBallast(ballastHeld(ballastPath(db.path)), ballastFor(db.path), exists(ballastPath(db.path)))
+	if err := db.NoBallast(); err != nil {
+		return Check{Name: "ballast", Level: LevelWarning, Answer: "none: " + err.Error(),
+			Detail: "orders are taken; when the disk is full, what was accepted waits until there is room"}
+	}
+	held := ballastHeld(path)
+	space, err := db.opt.Space(dirOf(path))
+	return judgeBallast(held, want, exists(path), err == nil && int64(space.Free)+held >= roomForBallast*want)
 }
 
-func judgeBallast(held, want int64, there bool) Check {
+func judgeBallast(held, want int64, there, room bool) Check {
 	c := Check{Name: "ballast", Level: LevelOK, Answer: fmt.Sprintf("%d KiB held for a full disk", held>>10)}
 	switch {
 	case want == 0:
@@ -185,6 +227,9 @@ func judgeBallast(held, want int64, there bool) Check {
 		c.Detail = "when it is full, what was accepted waits until there is room"
 	case !there:
 		c.Answer = "none yet: `comanda serve` makes one"
+	case held < want && room:
+		c.Level, c.Answer = LevelWarning, fmt.Sprintf("not filled: %d of %d KiB, though there is room", held>>10, want>>10)
+		c.Detail = "a server fills it with the next order; if this stays so it can't: see that its user may write the file, or remove it. Orders are taken meanwhile"
 	case held < want:
 		c.Level, c.Answer = LevelWrong, fmt.Sprintf("given up: %d of %d KiB", held>>10, want>>10)
 		c.Detail = fmt.Sprintf("the disk was full; orders are refused until %d KiB are free, then it is filled again by itself", roomForBallast*want>>10)

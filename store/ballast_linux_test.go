@@ -3,8 +3,8 @@ package store
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"comanda/store/crashdisk"
@@ -76,8 +76,51 @@ func TestBallastIsGivenUp(t *testing.T) {
 		t.Error("the ballast is still there")
 	}
 	update(t, db, credit("full"))
-	if c := db.lookAtBallast(); c.Level != LevelWrong {
+	if c := db.lookAtBallast(); c.Level != LevelWarning || strings.Contains(c.Detail, "refused") { // there is room
 		t.Errorf("doctor: %+v", c)
+	}
+	db.opt.Space = func(string) (Space, error) { return Space{Total: 1 << 40}, nil }
+	if c := db.lookAtBallast(); c.Level != LevelWrong || !strings.Contains(c.Detail, "orders are refused") {
+		t.Errorf("doctor on a full disk: %+v", c)
+	}
+}
+
+// A ballast that can't be filled though there is room refuses nobody, neither at once nor after a restart: the file
+// is used without, and that is said. When what was in the way is gone it is filled again.
+func TestBallastThatCanNotBeFilled(t *testing.T) {
+	path := newPath(t)
+	var refuses atomic.Bool
+	opt := Options{Ballast: true, allocate: func(f *os.File, size int64) error {
+		if refuses.Load() {
+			return os.ErrPermission
+		}
+		return allocate(f, size)
+	}}
+	first := open(t, path, opt)
+	refuses.Store(true)
+	if err := os.Truncate(ballastPath(path), 0); err != nil {
+		t.Fatal(err)
+	}
+	for name, db := range map[string]*DB{"at once": first, "after a restart": open(t, path, opt)} {
+		for range 2 {
+			if err := errors.Join(db.Room(), db.Accept(t.Context(), credit("a"))); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := db.NoBallast(); !errors.Is(err, os.ErrPermission) {
+			t.Errorf("%s it says %v", name, err)
+		}
+		if c := db.lookAtBallast(); c.Level != LevelWarning || !strings.Contains(c.Answer, "permission denied") || strings.Contains(c.Detail, "refused") {
+			t.Errorf("%s doctor: %+v", name, c)
+		}
+	}
+	if c := open(t, path, Options{MustExist: true}).lookAtBallast(); c.Level != LevelWarning || strings.Contains(c.Detail, "refused") {
+		t.Errorf("another's doctor: %+v", c)
+	}
+	refuses.Store(false)
+	waitFor(t, "the ballast to be filled", func() bool { return first.Room() == nil && ballastHeld(ballastPath(path)) >= ballastBytes })
+	if err := first.NoBallast(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -86,9 +129,10 @@ func TestWhatIsNoBallast(t *testing.T) {
 	for name, put := range map[string]func(t *testing.T, at, elsewhere string) error{
 		"a directory":     func(_ *testing.T, at, _ string) error { return os.Mkdir(at, 0o700) },
 		"a symbolic link": func(_ *testing.T, at, elsewhere string) error { return os.Symlink(elsewhere, at) },
+		"a hard link":     func(_ *testing.T, at, elsewhere string) error { return os.Link(elsewhere, at) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			path, elsewhere := newPath(t), filepath.Join(t.TempDir(), "elsewhere")
+			path, elsewhere := newPath(t), newPath(t)
 			if err := errors.Join(os.WriteFile(elsewhere, []byte("mine"), 0o600), put(t, ballastPath(path), elsewhere)); err != nil {
 				t.Fatal(err)
 			}
@@ -133,14 +177,15 @@ func TestNotesHaveRoomFromTheStart(t *testing.T) {
 
 func TestJudgeBallast(t *testing.T) {
 	for _, c := range []struct {
-		held, want int64
-		there      bool
-		level      Level
+		held, want  int64
+		there, room bool
+		level       Level
 	}{
-		{8 << 20, 8 << 20, true, LevelOK}, {0, 8 << 20, false, LevelOK}, {0, 8 << 20, true, LevelWrong},
-		{4 << 20, 8 << 20, true, LevelWrong}, {0, 0, false, LevelWarning}, {9 << 20, 8 << 20, true, LevelOK},
+		{8 << 20, 8 << 20, true, false, LevelOK}, {0, 8 << 20, false, false, LevelOK}, {0, 8 << 20, true, false, LevelWrong},
+		{4 << 20, 8 << 20, true, false, LevelWrong}, {0, 0, false, false, LevelWarning}, {9 << 20, 8 << 20, true, false, LevelOK},
+		{4 << 20, 8 << 20, true, true, LevelWarning},
 	} {
-		if got := judgeBallast(c.held, c.want, c.there); got.Level != c.level {
+		if got := judgeBallast(c.held, c.want, c.there, c.room); got.Level != c.level {
 			t.Errorf("%d of %d, there %t: %s, want %s", c.held, c.want, c.there, got.Level, c.level)
 		}
 	}

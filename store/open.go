@@ -44,7 +44,8 @@ type Options struct {
 	// Ballast keeps a file of room beside this one, for the end of what was accepted on a full disk (Room, Accept).
 	Ballast bool
 
-	trusting bool // takes what is in the page cache for what is on the disk: the negative control of a test
+	allocate func(*os.File, int64) error // reserves room for the ballast; nil asks the filesystem
+	trusting bool                        // takes what is in the page cache for what is on the disk: the negative control of a test
 }
 
 func (o Options) withDefaults() Options {
@@ -71,6 +72,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Space == nil {
 		o.Space = SpaceUnder
+	}
+	if o.allocate == nil {
+		o.allocate = allocate
 	}
 	if o.Boot == nil {
 		o.Boot = bootClock

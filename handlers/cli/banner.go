@@ -47,7 +47,7 @@ func (b BannerInfo) afresh() string {
 		return "The file goes with it; the next demo starts afresh."
 	}
 	file := shellQuote(b.File)
-	return fmt.Sprintf("Start afresh: stop, then rm -f %[1]s %[1]s-wal %[1]s-shm %[1]s.ballast", file)
+	return fmt.Sprintf("Start afresh: stop, then rm -f %[1]s %[1]s-wal %[1]s-shm %[1]s.ballast %[1]s.relay-*.lock", file)
 }
 
 // shellQuote makes a path safe to paste into a shell.
