@@ -73,6 +73,7 @@ type program struct {
 	stdout, stderr io.Writer
 	terminal       bool
 	disk           store.Options // how files are opened: as a shop needs it, or as the laboratory does
+	words          cli.Words     // what is said at the terminal
 	service        *cli.Service  // nil without a service manager that asked
 }
 
@@ -270,7 +271,7 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	defer a.startCare(ctx, p.service)() // the doors are open
 	a.log.Info("listening", "url", base, "db", a.db.Path())
 	if p.terminal {
-		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: modes(c.Remote.Targets), Throwaway: more.opened != nil})
+		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: modes(c.Remote.Targets), Words: p.words, Throwaway: more.opened != nil})
 	}
 	srv := h.HTTPServer()
 	srv.RegisterOnShutdown(shown.EndStreams)
@@ -354,7 +355,7 @@ func (p program) serveHTTP(ctx context.Context, srv *http.Server, l net.Listener
 	case <-ctx.Done():
 	}
 	if p.terminal {
-		fmt.Fprintln(p.stderr, "comanda: stopping; Ctrl-C again leaves at once")
+		fmt.Fprintln(p.stderr, p.words.Text("stopping"))
 	}
 	grace, cancel := context.WithTimeout(context.Background(), stopWithin-time.Second)
 	defer cancel()
@@ -421,7 +422,7 @@ func (a *appliance) startCare(ctx context.Context, service *cli.Service) (ended 
 // farewell waits for the relay and tells whoever pressed Ctrl-C that nothing is lost.
 func (p program) farewell(a *appliance, ended func() bool) {
 	if !ended() {
-		fmt.Fprintln(p.stderr, "comanda: a ticket did not end in time; it stays claimed and the next start takes it up")
+		fmt.Fprintln(p.stderr, p.words.Text("overdue"))
 	}
 	p.sayWhatWaits(a.db)
 }
@@ -435,7 +436,7 @@ func (p program) sayWhatWaits(db *store.DB) {
 		return err
 	})
 	if err == nil {
-		fmt.Fprintf(p.stderr, "comanda: tickets that wait for the next start: %d; nothing is lost\n", counts.Waiting())
+		fmt.Fprintln(p.stderr, p.words.Text("waiting", "Tickets", counts.Waiting()))
 	}
 }
 
@@ -458,6 +459,9 @@ func (p program) relay(ctx context.Context, c cli.RelayConfig) (err error) {
 
 // demo serves a throw-away file with sample orders on a free port.
 func (p program) demo(ctx context.Context, c cli.DemoConfig) (err error) {
+	if p.words, err = cli.Speak(c.Lang); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "comanda-demo-")
 	if err != nil {
 		return fmt.Errorf("make a directory for the demo: %w", err)
@@ -470,9 +474,8 @@ func (p program) demo(ctx context.Context, c cli.DemoConfig) (err error) {
 		if err := e2e.Sample(ctx, base); err != nil {
 			return err
 		}
-		ready, err := e2e.DemoReady(c.Lang, base)
-		fmt.Fprintln(p.stdout, ready)
-		return err
+		fmt.Fprintln(p.stdout, p.words.Text("demo", "URL", base))
+		return nil
 	}})
 }
 

@@ -68,9 +68,3 @@ func (w words) localize(id message, plural any, filled []any) string {
 	}
 	return text
 }
-
-// DemoReady tells whoever runs the demo that the sample is in, and where to look.
-func DemoReady(lang, base string) (string, error) {
-	w, err := speak(lang)
-	return w.text("demo.ready", "URL", base), err
-}

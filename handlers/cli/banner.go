@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -13,6 +12,7 @@ type BannerInfo struct {
 	URL     string            // "http://127.0.0.1:8080"
 	File    string            // absolute path
 	Targets map[string]string // name → "lab" or "real"
+	Words   Words
 	// Throwaway: the file goes when the program stops.
 	Throwaway bool
 }
@@ -26,28 +26,14 @@ func Banner(w io.Writer, b BannerInfo) {
 	for _, name := range slices.Sorted(maps.Keys(b.Targets)) {
 		modes = append(modes, name+" "+strings.ToUpper(b.Targets[name]))
 	}
-	fmt.Fprintf(w, `
-  comanda is up
-    console   %[1]s/
-    webhook   %[1]s/webhooks/orders
-    file      %[2]s
-    targets   %[3]s
-
-  try it:
-    curl -sS %[1]s/webhooks/orders -H 'Content-Type: application/json' -d '%[4]s'
-    curl -sS %[1]s/api/orders/ORD-2041
-
-  stop: Ctrl-C. %[5]s
-
-`, b.URL, b.File, strings.Join(modes, ", "), bannerOrder, b.afresh())
+	_, _ = io.WriteString(w, b.Words.Text("banner", "URL", b.URL, "File", b.File, "Targets", strings.Join(modes, ", "), "Order", bannerOrder, "Afresh", b.afresh()))
 }
 
 func (b BannerInfo) afresh() string {
 	if b.Throwaway {
-		return "The file goes with it; the next demo starts afresh."
+		return b.Words.Text("afresh-throwaway")
 	}
-	file := shellQuote(b.File)
-	return fmt.Sprintf("Start afresh: stop, then rm -f %[1]s %[1]s-wal %[1]s-shm %[1]s.ballast %[1]s.relay-*.lock", file)
+	return b.Words.Text("afresh", "File", shellQuote(b.File))
 }
 
 // shellQuote makes a path safe to paste into a shell.
