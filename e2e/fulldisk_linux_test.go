@@ -244,3 +244,38 @@ func TestStartOnAFullDisk(t *testing.T) {
 		t.Errorf("not as it should be: %s", failed(Result{Steps: p.steps}))
 	}
 }
+
+// A server that was killed is started again on a disk without a byte of room. Its -wal is there, so no statement
+// meets the full disk before the lock file does: the ballast is given up for that too.
+func TestStartOnAFullDiskAfterAKill(t *testing.T) {
+	dir := smallDisk(t, 40)
+	if dir == "" {
+		return
+	}
+	ctx := t.Context()
+	p, s := serverOn(t, dir)
+	for i := range 3 {
+		_, body := wideOrder(i)
+		if a := must(p.client.order(ctx, s.url, body))(t); a.code != http.StatusOK {
+			t.Fatal(a)
+		}
+	}
+	s.kill()
+	<-s.gone
+	filler := filepath.Join(dir, "filler")
+	fillUp(t, filler, 0)
+	s = must(p.serve(""))(t)
+	if err := p.untilDrained(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.lookAway(); err != nil {
+		t.Fatal(err)
+	}
+	p.invariants(ctx)
+	if err := p.endAll(ctx, s); err != nil {
+		t.Error(err)
+	}
+	if !p.ok() {
+		t.Errorf("not as it should be: %s", failed(Result{Steps: p.steps}))
+	}
+}

@@ -107,7 +107,7 @@ var allowed = map[string]map[string]string{
 	"store/lease.go": {
 		"makeSlots: os.OpenFile(h.path, os.O_RDWR, 0)":            "this relay's own lock file",
 		"lockNew: flock.New(h.path, flock.SetPermissions(0o600))": "the same",
-		"NewHolder: os.Remove(h.path)":                            "the same",
+		"lockWithSlots: os.Remove(h.path)":                        "the same",
 		"Close: os.Remove(h.path)":                                "the same",
 		"begunIn: os.ReadFile(path)":                              "a dead relay's lock file",
 		"takeIfDead: flock.New(path, flock.SetFlag(os.O_RDWR))":   "another relay's lock file",

@@ -187,20 +187,32 @@ func emptyBallast(path string) error {
 	return os.Truncate(path, 0)
 }
 
+// giveUp empties the ballast, if there is any of it, and reports whether that made room.
+func (b *ballast) giveUp() bool {
+	return b.size > 0 && ballastHeld(b.path) > 0 && emptyBallast(b.path) == nil
+}
+
 // makeRoom is what a write comes to that met a full disk. It gives the ballast up and makes the WAL's own room
 // free, and reports whether it makes sense to try once more. Only the writer calls it.
 func (db *DB) makeRoom(err error) bool {
 	if !isFull(err) || errors.Is(err, errNoRoom) {
 		return false
 	}
-	had := db.ballast.size > 0 && ballastHeld(db.ballast.path) > 0
-	gave := had && emptyBallast(db.ballast.path) == nil
+	gave := db.ballast.giveUp()
 	_, _ = db.writer.sql.ExecContext(context.Background(), sqlWriteBack) // then the WAL begins anew
 	return gave
 }
 
 func isFull(err error) bool {
 	return errors.Is(err, ErrFull) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// orFull is err as an ErrFull where it says so in the system's words.
+func orFull(err error) error {
+	if isFull(err) && !errors.Is(err, ErrFull) {
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return err
 }
 
 // lookAtBallast says for Doctor how the ballast of a file is.

@@ -48,16 +48,28 @@ func (db *DB) NewHolder(ctx context.Context, workers int) (*Holder, error) {
 	if err := db.sweepLocks(ctx); err != nil {
 		return nil, err
 	}
+	h, err := db.lockWithSlots(workers)
+	if isFull(err) && db.ballast.giveUp() { // no statement of SQLite's met the full disk
+		h, err = db.lockWithSlots(workers)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for slot := range workers {
+		h.free = append(h.free, slot)
+	}
+	return h, nil
+}
+
+func (db *DB) lockWithSlots(n int) (*Holder, error) {
 	h, err := db.lockNew()
 	if err != nil {
 		return nil, err
 	}
-	h.slots = workers
+	h.slots = n
 	if err := h.makeSlots(); err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare the lock file: %w", err), os.Remove(h.path), h.lock.Unlock())
-	}
-	for slot := range workers {
-		h.free = append(h.free, slot)
+		err = errors.Join(fmt.Errorf("prepare the lock file: %w", err), os.Remove(h.path), h.lock.Unlock())
+		return nil, orFull(err)
 	}
 	return h, nil
 }
@@ -81,6 +93,9 @@ func (db *DB) lockNew() (*Holder, error) {
 		h := &Holder{ID: id, path: db.lockPath(id)}
 		h.lock = flock.New(h.path, flock.SetPermissions(0o600))
 		ok, err := h.lock.TryLock()
+		if isFull(err) {
+			return nil, orFull(fmt.Errorf("make the lock file: %w", err))
+		}
 		if err != nil {
 			return nil, refuse("the lock file %s can't be made or locked: %v: check that its directory can be written", h.path, err)
 		}
