@@ -9,7 +9,7 @@
 //
 //   - the help lists the commands that exist and nothing else: TestHelpListsWhatExists
 //   - every flag has an environment twin, and prove, demo and world have none: TestEveryFlagHasATwin,
-//     TestProveAndDemoReadNoEnvironment, TestOutsideDoesNotReachTheLab
+//     TestProveAndDemoReadOnlyTheLanguage, TestOutsideDoesNotReachTheLab
 //   - what can't work is refused before anything is opened: TestSettingsAreChecked, TestTargetSettings,
 //     TestBoundsHoldWithoutAnAddress
 //   - no value can write to the terminal anything but visible characters: TestValuesAreMadeVisible

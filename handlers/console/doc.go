@@ -9,7 +9,7 @@
 // Invariants, and the tests that hold them:
 //
 //   - only this machine sees a page, under this machine's names: TestOnlyThisMachine
-//   - no script or style but our own files runs, whatever an order holds: TestNoForeignScript, e2e's TestConsoleXSS
+//   - no script or style but our own files runs, whatever an order holds: TestNoForeignScript, e2e's TestConsoleLooks
 //   - both languages say everything, with the same placeholders: TestWordsAgree
 //   - every list names what exists, and its counters follow its filter: TestRailCounts
 //   - a stream ends with the server, outlives its time-outs and misses no change: TestEvents
