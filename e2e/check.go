@@ -81,7 +81,7 @@ func among(prefix string) string {
 }
 
 func (a *account) checkInvariants(ctx context.Context, db *store.DB) error {
-	for _, query := range store.Invariants {
+	for _, query := range store.Invariants() {
 		answer, err := db.Query(ctx, query)
 		if err != nil {
 			return err

@@ -219,7 +219,7 @@ const sqlNotDone = `SELECT count(*) FROM outbox WHERE status <> 'done';`
 // invariants asks what must never have a row, whatever happened (contract, section 6).
 func (p *proof) invariants(ctx context.Context) {
 	p.say("proof.invariants")
-	for _, query := range store.Invariants {
+	for _, query := range store.Invariants() {
 		p.ask(ctx, query, noRow)
 	}
 }

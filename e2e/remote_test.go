@@ -99,7 +99,7 @@ func TestCompensationSurvivesKills(t *testing.T) {
 	if kills < 15 {
 		t.Errorf("only %d kills", kills)
 	}
-	for _, query := range store.Invariants {
+	for _, query := range store.Invariants() {
 		if got := must(p.query(t.Context(), query))(t); got != noRow {
 			t.Errorf("%s\n%s", query, got)
 		}

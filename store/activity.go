@@ -12,6 +12,10 @@ const (
 	sqlOrderFrom   = `SELECT rowid, decided_at FROM orders WHERE rowid >= $1 ORDER BY rowid LIMIT 1`
 	sqlEffectFrom  = `SELECT id, occurred_at FROM external_effects_log WHERE id >= $1 ORDER BY id LIMIT 1`
 	sqlAttemptFrom = `SELECT id, begun_at FROM attempts WHERE id >= $1 ORDER BY id LIMIT 1`
+
+	sqlLastOrder   = `SELECT coalesce(max(rowid), 0) FROM orders`
+	sqlLastEffect  = `SELECT coalesce(max(id), 0) FROM external_effects_log`
+	sqlLastAttempt = `SELECT coalesce(max(id), 0) FROM attempts`
 )
 
 // The sends of a span that are known to have been carried out, by attempts_done for one target after the other.

@@ -85,7 +85,7 @@ func TestMigrateFillsTheCounts(t *testing.T) {
 	now := open(t, path, Options{})
 	wantNumber(t, now, 5, `PRAGMA user_version`)
 	wantNumber(t, now, 350, `SELECT sum(n) FROM ticket_counts WHERE status = 'done'`)
-	for _, query := range Invariants[len(Invariants)-1:] {
+	for _, query := range []string{sqlNoCountWrong} {
 		if a, err := now.Query(t.Context(), query); err != nil || len(a.Rows) > 0 {
 			t.Errorf("%s: %v %v", query, a.Rows, err)
 		}
@@ -103,17 +103,17 @@ func TestCountsOfSettledTickets(t *testing.T) {
 	}
 	mustExec(t, raw(t, db.Path()), `UPDATE ticket_counts SET n = 7`)
 	asked, err := db.AskInvariants(t.Context())
-	if err != nil || len(asked) != len(Invariants) {
+	if err != nil || len(asked) != len(Invariants()) {
 		t.Fatalf("%d invariants asked, %v", len(asked), err)
 	}
 	for i, a := range asked {
 		wrong := a.Level == LevelWrong
-		if a.SQL != Invariants[i] || a.Took <= 0 || wrong != (a.SQL == sqlNoCountWrong) {
+		if a.SQL != Invariants()[i] || a.Took <= 0 || wrong != (a.SQL == sqlNoCountWrong) {
 			t.Errorf("%+v", a)
 		}
-	}
-	if last := asked[len(asked)-1]; !strings.Contains(last.Answer, "issue_refund done 4") {
-		t.Errorf("the doctor says %q", last.Answer)
+		if wrong && !strings.Contains(a.Answer, "issue_refund done 4") {
+			t.Errorf("the doctor says %q", a.Answer)
+		}
 	}
 }
 

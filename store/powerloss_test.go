@@ -203,7 +203,7 @@ func (l *lab) examine(dir string, image map[string]crashdisk.Content, promised [
 	if got := one(halves); got != "0" {
 		a.half = append(a.half, got)
 	}
-	for _, query := range Invariants {
+	for _, query := range Invariants() {
 		if answer, err := db.Query(l.t.Context(), query); err != nil || len(answer.Rows) > 0 {
 			a.half = append(a.half, fmt.Sprint(query, answer.Rows, err))
 		}

@@ -381,3 +381,20 @@ func TestVerifyKeepsNobody(t *testing.T) {
 	}
 	t.Logf("the longest wait of 50 commits meanwhile: %v", longest.Round(time.Millisecond))
 }
+
+// The look through the file steps from row to row: ids that lie far apart, or below 0, which another client has given
+// out, neither keep it busy for ever nor hide anything.
+func TestVerifyFindsWhateverTheId(t *testing.T) {
+	db := open(t, newPath(t), Options{})
+	put(t, db, TicketIssueRefund, 2)
+	other := raw(t, db.Path())
+	for _, id := range []int64{-7, 1_700_000_000_000, 1<<63 - 10} {
+		mustExec(t, other, `INSERT INTO outbox (id, aggregate_id, effect_type, payload, idempotency_key, status, processed_at) VALUES ($1, 'O', 'other', '{}', $2, 'done', 1)`, id, fmt.Sprint("key", id))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	v, err := db.Verify(ctx)
+	if err != nil || v.Contradicts != 3 {
+		t.Errorf("%+v, %v; want 3 that the ledger does not know", v, err)
+	}
+}

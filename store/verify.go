@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	sqlitelib "modernc.org/sqlite/lib"
@@ -23,13 +24,13 @@ const verifyRows = 5000
 
 const sqlTables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite_stat%' ORDER BY name`
 
-// What was answered for, in slices of a table by its rowid.
+// What was answered for, in slices of a table by its rowid: so many rows after the last slice, however far apart
+// their ids lie and whichever side of 0.
 const (
-	sqlLastEvent   = `SELECT coalesce(max(rowid), 0) FROM events`
-	sqlLastOrder   = `SELECT coalesce(max(rowid), 0) FROM orders`
-	sqlLastTicket  = `SELECT coalesce(max(id), 0) FROM outbox`
-	sqlLastEffect  = `SELECT coalesce(max(id), 0) FROM external_effects_log`
-	sqlLastAttempt = `SELECT coalesce(max(id), 0) FROM attempts`
+	sqlEventSlice  = `SELECT max(n) FROM (SELECT rowid AS n FROM events WHERE rowid > $1 ORDER BY rowid LIMIT $2)`
+	sqlOrderSlice  = `SELECT max(n) FROM (SELECT rowid AS n FROM orders WHERE rowid > $1 ORDER BY rowid LIMIT $2)`
+	sqlTicketSlice = `SELECT max(n) FROM (SELECT id AS n FROM outbox WHERE id > $1 ORDER BY id LIMIT $2)`
+	sqlEffectSlice = `SELECT max(n) FROM (SELECT id AS n FROM external_effects_log WHERE id > $1 ORDER BY id LIMIT $2)`
 
 	sqlUndecided  = `SELECT count(*) FROM events AS e WHERE e.rowid > $1 AND e.rowid <= $2 AND NOT EXISTS (SELECT 1 FROM orders AS o WHERE o.order_id = e.order_id)`
 	sqlUnticketed = `SELECT count(*) FROM orders AS o WHERE o.rowid > $1 AND o.rowid <= $2 AND (` + lacksTickets + `)`
@@ -123,13 +124,13 @@ func texts(ctx context.Context, c *sql.Conn, query string) (all []string, err er
 
 func lookThrough(ctx context.Context, c *sql.Conn, v *Verified) error {
 	for _, look := range []struct {
-		table, last, text string
-		into              *int64
+		table, slice, text string
+		into               *int64
 	}{
-		{"events", sqlLastEvent, sqlUndecided, &v.Lost}, {"orders", sqlLastOrder, sqlUnticketed, &v.Lost}, {"orders", sqlLastOrder, sqlUncaused, &v.Lost},
-		{"outbox", sqlLastTicket, sqlUnledgered, &v.Contradicts}, {"external_effects_log", sqlLastEffect, sqlTwice, &v.Contradicts},
+		{"events", sqlEventSlice, sqlUndecided, &v.Lost}, {"orders", sqlOrderSlice, sqlUnticketed, &v.Lost}, {"orders", sqlOrderSlice, sqlUncaused, &v.Lost},
+		{"outbox", sqlTicketSlice, sqlUnledgered, &v.Contradicts}, {"external_effects_log", sqlEffectSlice, sqlTwice, &v.Contradicts},
 	} {
-		if err := inSlices(ctx, c, look.last, look.text, look.into); err != nil {
+		if err := inSlices(ctx, c, look.slice, look.text, look.into); err != nil {
 			return fmt.Errorf("look through %s: %w", look.table, err)
 		}
 	}
@@ -147,18 +148,18 @@ func lookThrough(ctx context.Context, c *sql.Conn, v *Verified) error {
 	}
 }
 
-// inSlices adds up what a query counts in each slice of a table; newest says where the table ends.
-func inSlices(ctx context.Context, c *sql.Conn, newest, text string, sum *int64) error {
-	var last int64
-	if err := c.QueryRowContext(ctx, newest).Scan(&last); err != nil {
-		return err
-	}
-	for from := int64(0); from < last; from += verifyRows {
+// inSlices adds up what a query counts in each slice of a table; slice says where the next one ends.
+func inSlices(ctx context.Context, c *sql.Conn, slice, text string, sum *int64) error {
+	for from := int64(math.MinInt64); ; {
+		var last sql.NullInt64
+		if err := c.QueryRowContext(ctx, slice, from, verifyRows).Scan(&last); err != nil || !last.Valid {
+			return err
+		}
 		var n int64
-		if err := c.QueryRowContext(ctx, text, from, from+verifyRows).Scan(&n); err != nil {
+		if err := c.QueryRowContext(ctx, text, from, last.Int64).Scan(&n); err != nil {
 			return err
 		}
 		*sum += n
+		from = last.Int64
 	}
-	return nil
 }
