@@ -25,7 +25,7 @@ func settingsOf(parsed *kong.Context, env *environment) (all []Setting) {
 	}
 	given := map[string]bool{}
 	for _, p := range parsed.Path {
-		if p.Flag != nil {
+		if p.Flag != nil && !p.Resolved {
 			given[p.Flag.Name] = true
 		}
 	}
