@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -63,7 +64,16 @@ type Moment struct {
 	At   int64  `json:"at"` // Unix milliseconds, as the clock was then
 	Kind string `json:"kind"`
 	Text string `json:"text"`
+
+	// The same for whoever says it in another language: which sentence, the pairs of name and value that it names,
+	// and what others have said of it.
+	Phrase string `json:"-"`
+	Names  []any  `json:"-"`
+	Detail string `json:"-"`
 }
+
+// telling adds a moment: its text in English, and what is said of it in any language.
+type telling func(seq, at int64, kind, text, phrase, detail string, names ...any)
 
 const (
 	sqlOrderEvents  = `SELECT ` + eventColumns + ` FROM events WHERE order_id = $1 ORDER BY seq`
@@ -129,41 +139,44 @@ func (tx *Tx) ticketStories(s *Story, orderID string) (err error) {
 // one number stands in the order of cause and effect.
 func (s *Story) timeline() []Moment {
 	m := []Moment{}
-	add := func(seq, at int64, kind, format string, args ...any) {
-		m = append(m, Moment{Seq: seq, At: at, Kind: kind, Text: fmt.Sprintf(format, args...)})
+	add := func(seq, at int64, kind, text, phrase, detail string, names ...any) {
+		m = append(m, Moment{Seq: seq, At: at, Kind: kind, Text: text, Phrase: phrase, Detail: detail, Names: names})
 	}
 	for _, e := range s.Events {
 		if e.Outcome == "already_decided" {
-			add(e.Seq, e.ReceivedAt, "already_decided", "event %s came for an order that was decided%s", e.EventID, e.otherwise())
+			add(e.Seq, e.ReceivedAt, "already_decided", fmt.Sprintf("event %s came for an order that was decided%s", e.EventID, e.otherwise()),
+				"late", strings.Join(e.differing(), ", "), "Event", e.EventID)
 		} else {
-			add(e.Seq, e.ReceivedAt, "event", "event %s accepted", e.EventID)
+			add(e.Seq, e.ReceivedAt, "event", "event "+e.EventID+" accepted", "event", "", "Event", e.EventID)
 		}
 	}
 	if o := s.Order; o != nil {
-		add(o.Seq, o.DecidedAt, "decided", "%s %s for customer %s: credit_ok=%t, decision %s", o.Amount, o.Currency, o.CustomerID, o.CreditOK, o.Decision)
+		add(o.Seq, o.DecidedAt, "decided", fmt.Sprintf("%s %s for customer %s: credit_ok=%t, decision %s", o.Amount, o.Currency, o.CustomerID, o.CreditOK, o.Decision),
+			"decided_"+o.Decision, "", "Amount", o.Amount, "Currency", o.Currency, "Customer", o.CustomerID)
 	}
 	for _, t := range s.Tickets {
-		add(t.Seq, t.CreatedAt, "ticket", "ticket %d %s put on the rail", t.ID, t.Key)
+		id := digits(t.ID)
+		add(t.Seq, t.CreatedAt, "ticket", "ticket "+id+" "+t.Key+" put on the rail", "ticket", "", "Ticket", id, "Key", t.Key)
 		if t.ClaimedSeq > 0 && t.ClaimedAt != nil {
-			add(t.ClaimedSeq, *t.ClaimedAt, "claimed", "ticket %d claimed (claim %d)", t.ID, t.Attempts)
+			add(t.ClaimedSeq, *t.ClaimedAt, "claimed", fmt.Sprintf("ticket %s claimed (claim %d)", id, t.Attempts), "claimed", "", "Ticket", id, "Claim", digits(t.Attempts))
 		}
 	}
 	for _, a := range s.Attempts {
 		a.tell(add)
 	}
 	for _, e := range s.Effects {
-		add(e.Seq, e.OccurredAt, "effect", "%s %s went out", e.EffectType, e.EffectKey)
+		add(e.Seq, e.OccurredAt, "effect", e.EffectType+" "+e.EffectKey+" went out", "effect", "", "Key", e.EffectKey)
 	}
 	for _, l := range s.Ledger {
-		add(l.Seq, l.CreatedAt, "ledger", "%s noted as done (%s)", l.EffectKey, l.How)
+		add(l.Seq, l.CreatedAt, "ledger", fmt.Sprintf("%s noted as done (%s)", l.EffectKey, l.How), "ledger_"+l.How, "", "Key", l.EffectKey)
 	}
 	for _, a := range s.Acts {
-		add(a.Seq, a.At, "operator", "%s by %s%s", a.Action, a.Who, because(a.Detail))
+		add(a.Seq, a.At, "operator", fmt.Sprintf("%s by %s%s", a.Action, a.Who, because(a.Detail)), "operator", a.Detail, "Action", a.Action, "Who", a.Who)
 	}
 	for _, t := range s.Tickets {
 		if t.EndedSeq > 0 && t.Status != "pending" && t.Status != "processing" {
 			at := s.lastAt(t)
-			add(t.EndedSeq, at, t.Status, "ticket %d is %s%s", t.ID, inState[t.Status], because(t.Detail))
+			add(t.EndedSeq, at, t.Status, fmt.Sprintf("ticket %d is %s%s", t.ID, inState[t.Status], because(t.Detail)), "is_"+t.Status, t.Detail, "Ticket", digits(t.ID))
 		}
 	}
 	slices.SortStableFunc(m, func(a, b Moment) int { return cmp.Compare(a.Seq, b.Seq) })
@@ -171,23 +184,26 @@ func (s *Story) timeline() []Moment {
 }
 
 // tell adds an attempt: what it was about to do, and what it found out.
-func (a Attempt) tell(add func(seq, at int64, kind, format string, args ...any)) {
+func (a Attempt) tell(add telling) {
+	id := digits(a.TicketID)
 	if a.Kind == "claim" {
-		add(max(a.Seq, a.EndedSeq), *a.EndedAt, "attempt", "ticket %d: %s: %s", a.TicketID, *a.Outcome, a.Detail)
+		add(max(a.Seq, a.EndedSeq), *a.EndedAt, "attempt", fmt.Sprintf("ticket %s: %s: %s", id, *a.Outcome, a.Detail), "outcome", a.Detail, "Ticket", id, "Outcome", *a.Outcome)
 		return
 	}
 	what := map[string]string{"send": "sent to", "lookup": "asked whether it happened at"}[a.Kind]
-	add(a.Seq, a.BegunAt, a.Kind, "ticket %d: %s %s", a.TicketID, what, a.Address)
+	add(a.Seq, a.BegunAt, a.Kind, fmt.Sprintf("ticket %s: %s %s", id, what, a.Address), a.Kind, "", "Ticket", id, "Address", a.Address)
 	if a.Outcome == nil {
-		add(a.Seq, a.BegunAt, a.Kind, "ticket %d: nobody knows what came of that", a.TicketID)
+		add(a.Seq, a.BegunAt, a.Kind, "ticket "+id+": nobody knows what came of that", "open", "", "Ticket", id)
 		return
 	}
 	receipt := ""
 	if a.Receipt != "" {
 		receipt = ", receipt " + a.Receipt
 	}
-	add(a.EndedSeq, *a.EndedAt, a.Kind, "ticket %d: %s: %s%s", a.TicketID, *a.Outcome, a.Detail, receipt)
+	add(a.EndedSeq, *a.EndedAt, a.Kind, fmt.Sprintf("ticket %s: %s: %s%s", id, *a.Outcome, a.Detail, receipt), "outcome", strings.TrimPrefix(a.Detail+receipt, ", "), "Ticket", id, "Outcome", *a.Outcome)
 }
+
+func digits(n int64) string { return strconv.FormatInt(n, 10) }
 
 // lastAt is when a ticket came to its present state; review has no time of its own, so its last
 // attempt's is taken.
@@ -209,11 +225,15 @@ var inState = map[string]string{"done": "done", "dead": "dead", "discarded": "di
 
 // otherwise names what an event says otherwise than the standing decision.
 func (e Event) otherwise() string {
-	var names []string
-	if json.Unmarshal(e.Differs, &names) != nil || len(names) == 0 {
-		return ""
+	if names := e.differing(); len(names) > 0 {
+		return "; it says otherwise: " + strings.Join(names, ", ")
 	}
-	return "; it says otherwise: " + strings.Join(names, ", ")
+	return ""
+}
+
+func (e Event) differing() (names []string) {
+	_ = json.Unmarshal(e.Differs, &names) // what is no list names nothing
+	return names
 }
 
 func because(detail string) string {

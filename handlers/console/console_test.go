@@ -506,3 +506,12 @@ func TestStreamsAreBounded(t *testing.T) {
 		t.Error("one too many was let in")
 	}
 }
+
+// The story of an order is told in the reader's language, each sentence of it.
+func TestStoryInBothLanguages(t *testing.T) {
+	s := newShop(t)
+	s.bury(s.decide("ORD-1"), "rejected: 422")
+	s.get("/orders/ORD-1").wants(200, "Event EVT-ORD-1 accepted", "2154.00 MXN for customer CUS-7: no credit, so a refund", "Ticket 1 is dead: rejected: 422")
+	s.lang = "es"
+	s.get("/orders/ORD-1").wants(200, "Evento EVT-ORD-1 aceptado", "sin crédito, así que un reembolso", "Comanda 1 refund:ORD-1 puesta en el riel", "Comanda 1 muerta: rejected: 422")
+}

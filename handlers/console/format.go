@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -21,7 +22,7 @@ func (l *language) funcs() template.FuncMap {
 		"t": l.say, "tor": l.sayOr, "n": l.number, "money": l.amount, "when": l.when, "clock": l.clock, "age": l.age,
 		"path": url.PathEscape, "list": func(all ...any) []any { return all }, "visible": visible, "pretty": pretty,
 		"query": queryWith, "lower": strings.ToLower, "has": strings.Contains,
-		"moment": func(m store.Moment) string { return visible(m.Text) }, "toint64": func(n int) int64 { return int64(n) },
+		"moment": l.moment, "toint64": func(n int) int64 { return int64(n) },
 		"deref": func(n *int64) int64 {
 			if n == nil {
 				return 0
@@ -29,6 +30,21 @@ func (l *language) funcs() template.FuncMap {
 			return *n
 		},
 	}
+}
+
+// moment says what happened then. What others have said of it stays in their words.
+func (l *language) moment(m store.Moment) string {
+	names := slices.Clone(m.Names)
+	for i := 1; i < len(names); i += 2 {
+		if names[i-1] == "Outcome" {
+			names[i] = l.sayOr(fmt.Sprint("outcome.", names[i]), fmt.Sprint(names[i]))
+		}
+	}
+	text := l.sayOr("moment."+m.Phrase, m.Text, names...)
+	if m.Detail != "" && text != m.Text {
+		text += ": " + m.Detail
+	}
+	return visible(text)
 }
 
 // amount is exact money as the language writes it, with the currency's code: shops of several countries look alike.
