@@ -151,6 +151,12 @@ func TestConsoleIsLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.until(t, "the late event", `document.body.innerText.includes("EVT-LATE") && window.same === true`)
+	for range 2 {
+		if _, err := p.client.order(t.Context(), base, order); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.until(t, "the copies", `/EVT-LATE came again: 2 times/.test(document.body.innerText) && window.same === true`)
 	var tabs []*browser
 	for range 9 {
 		ctx, closeTab := chromedp.NewContext(b.Context)

@@ -88,6 +88,7 @@ type Server struct {
 	opt         Options
 	director    Director
 	refused     *keeper
+	copies      *copies
 	echo        *echo.Echo
 	crossOrigin *http.CrossOriginProtection
 	inFlight    atomic.Int64
@@ -103,6 +104,7 @@ func New(opt Options) *Server {
 		opt:         opt,
 		director:    Director{DB: opt.DB, Credit: opt.Credit, Crash: opt.Crash},
 		refused:     newKeeper(opt.DB, opt.Log, opt.Now),
+		copies:      &copies{db: opt.DB, log: opt.Log},
 		echo:        echo.New(),
 		crossOrigin: http.NewCrossOriginProtection(),
 		looks:       looks{wait: lookWait},
@@ -134,6 +136,7 @@ func (s *Server) HTTPServer() *http.Server {
 // Close waits until the refused bodies that were taken are kept. It does not close the DB.
 func (s *Server) Close() error {
 	s.refused.close()
+	s.copies.close()
 	return nil
 }
 

@@ -32,6 +32,9 @@ func (s *Server) postOrder(c echo.Context) error {
 		s.keepRefused(err, body)
 		return err
 	}
+	if a.Status == statusDuplicate {
+		s.copies.note(a.EventID)
+	}
 	c.Set(keyAnswer, a)
 	return writeJSON(c, http.StatusOK, a)
 }

@@ -73,6 +73,7 @@ var impossible = []struct {
 	{"two limits for one pair", insert("credit_limits") + "; " + insert("credit_limits"), "UNIQUE constraint failed: credit_limits.customer_id"},
 
 	{"a count of what has not come to rest", insert("ticket_counts", "status", "'pending'"), "ticket_counts_status"},
+	{"no copy at all", insert("event_copies", "copies", "0"), "event_copies_some"},
 
 	{"an attempt without a token", insert("outbox") + "; " + insert("attempts", "claim_token", "''"), "attempts_token"},
 	{"an attempt with an empty outcome", insert("outbox") + "; " + insert("attempts", "outcome", "''"), "attempts_outcome"},

@@ -127,6 +127,7 @@ var good = map[string][]string{
 	"task_runs":      {"task", "'t'", "run_at", "1", "started_at", "1", "finished_at", "2", "outcome", "'done'"},
 	"processes":      {"holder", "'h'", "pid", "1", "started_at", "1"},
 	"unclean_stops":  {"found_at", "1", "checker", "'h'", "in_flight", "'[]'", "missing", "0"},
+	"event_copies":   {"event_id", "'e'", "copies", "1", "first_at", "1", "last_at", "1", "seq", "1"},
 	"ticket_counts":  {"effect_type", "'t'", "status", "'done'", "n", "1"},
 	"alerts":         {"cause", "'review'", "since", "1", "told_at", "0", "times", "0"},
 }

@@ -50,14 +50,18 @@ type RefusedBody struct {
 	Seq        int64  `json:"seq"`
 }
 
-const sqlRefusedPage = `SELECT id, received_at, problem, detail, coalesce(event_id, ''), body, body_bytes, seq FROM refused_bodies
+const refusedColumns = `id, received_at, problem, detail, coalesce(event_id, ''), body, body_bytes, seq`
+
+func scanRefused(scan func(...any) error, r *RefusedBody) error {
+	return scan(&r.ID, &r.ReceivedAt, &r.Problem, &r.Detail, &r.EventID, &r.Body, &r.BodyBytes, &r.Seq)
+}
+
+const sqlRefusedPage = `SELECT ` + refusedColumns + ` FROM refused_bodies
 	WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2`
 
 // RefusedBodies lists the refused bodies that are kept, newest first, below the given id; 0 means all.
 func (tx *Tx) RefusedBodies(before int64, limit int) ([]RefusedBody, error) {
-	return collect(tx, sqlRefusedPage, []any{before, limit}, func(scan func(...any) error, r *RefusedBody) error {
-		return scan(&r.ID, &r.ReceivedAt, &r.Problem, &r.Detail, &r.EventID, &r.Body, &r.BodyBytes, &r.Seq)
-	})
+	return collect(tx, sqlRefusedPage, []any{before, limit}, scanRefused)
 }
 
 const sqlRefusedCount = `SELECT count(*) FROM refused_bodies`

@@ -20,6 +20,8 @@ type Story struct {
 	Ledger   []LedgerRow   `json:"ledger"`
 	Effects  []EffectRow   `json:"effects"`
 	Acts     []OperatorAct `json:"-"` // of operators, on the order and its tickets: lines of the timeline
+	Copies   []Copies      `json:"-"` // of its events, that came after them: lines of the timeline
+	Refused  []RefusedBody `json:"-"` // that name one of its events: lines of the timeline
 	Timeline []Moment      `json:"timeline"`
 }
 
@@ -105,6 +107,12 @@ func (tx *Tx) Story(orderID string) (Story, error) {
 	if s.Effects, err = collect(tx, sqlOrderEffects, args, scanEffect); err != nil {
 		return s, err
 	}
+	if s.Copies, err = tx.copiesOf(orderID); err != nil {
+		return s, err
+	}
+	if s.Refused, err = collect(tx, sqlOrderRefused, args, scanRefused); err != nil {
+		return s, err
+	}
 	if err := tx.ticketStories(&s, orderID); err != nil {
 		return s, err
 	}
@@ -149,6 +157,12 @@ func (s *Story) timeline() []Moment {
 		} else {
 			add(e.Seq, e.ReceivedAt, "event", "event "+e.EventID+" accepted", "event", "", "Event", e.EventID)
 		}
+	}
+	for _, c := range s.Copies {
+		add(c.Seq, c.LastAt, "copies", fmt.Sprintf("event %s came again: %d times by then", c.EventID, c.Copies), "copies", "", "Event", c.EventID, "N", c.Copies)
+	}
+	for _, r := range s.Refused {
+		add(r.Seq, r.ReceivedAt, "refused", fmt.Sprintf("a body under event %s was refused: %s", r.EventID, r.Problem), "refused", r.Problem, "Event", r.EventID)
 	}
 	if o := s.Order; o != nil {
 		add(o.Seq, o.DecidedAt, "decided", fmt.Sprintf("%s %s for customer %s: credit_ok=%t, decision %s", o.Amount, o.Currency, o.CustomerID, o.CreditOK, o.Decision),

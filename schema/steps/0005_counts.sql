@@ -75,3 +75,13 @@ BEGIN UPDATE sequence SET value = value + 1; END;
 CREATE INDEX outbox_effect_type ON outbox (effect_type, id) WHERE effect_type <> '';
 -- The same among those that need a person or were given up; no order that goes well is ever in it.
 CREATE INDEX outbox_aside ON outbox (status, effect_type, id) WHERE status IN ('dead', 'review', 'discarded');
+
+-- How often an event came again after it was accepted. Noted in the background, so that a sender that repeats itself
+-- costs no commit each: a kill may lose the last second of it, and nothing rests on it.
+CREATE TABLE event_copies (
+  event_id  TEXT    NOT NULL PRIMARY KEY,
+  copies    INTEGER NOT NULL CONSTRAINT event_copies_some CHECK (copies > 0),
+  first_at  INTEGER NOT NULL,
+  last_at   INTEGER NOT NULL,
+  seq       INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
