@@ -243,3 +243,23 @@ VALUES ('ORD-1', 'issue_refund', '{"amount":2154.00,"currency":"MXN"}', 'refund:
 		t.Errorf("doctor exits %d: %s", code, doctor)
 	}
 }
+
+// Pages that listen do not hold up a stop: their streams end with the server.
+func TestStreamsEndWithTheServer(t *testing.T) {
+	p := onFile(t, builtProgram(t))
+	s := must(p.serve(""))(t)
+	for range 5 {
+		res := must(http.Get(s.url + "/events"))(t)
+		t.Cleanup(func() { _ = res.Body.Close() })
+		if res.StatusCode != 200 || res.Header.Get("Content-Type") != "text/event-stream" {
+			t.Fatalf("%s %v", res.Status, res.Header)
+		}
+	}
+	began := time.Now()
+	if err := s.endGently(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("with five streams open a stop took %s", took)
+	}
+}
