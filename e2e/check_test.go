@@ -24,7 +24,7 @@ func TestAuditFindsFaults(t *testing.T) {
 		{"an effect that nobody asked for", []string{`INSERT INTO external_effects_log (effect_key, effect_type, order_id) VALUES ('refund:ORD-9', 'refund', 'ORD-9')`},
 			func(a account) bool { return slices.Equal(a.strange, []string{"refund:ORD-9"}) }},
 		{"an event without its order", []string{`INSERT INTO events (event_id, order_id, body, received_at) VALUES ('EVT-9', 'ORD-9', x'7b7d', 1)`},
-			func(a account) bool { return len(a.broken) == 1 }},
+			func(a account) bool { return len(a.broken) > 0 }},
 		{"a ticket that waits", []string{`UPDATE outbox SET status = 'pending', processed_at = NULL`}, func(a account) bool { return a.waiting == 1 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
