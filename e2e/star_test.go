@@ -27,7 +27,7 @@ func sources(t *testing.T) (all []source) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && d.Name() != "..") {
+		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || isOtherModule(path)) {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -42,6 +42,12 @@ func sources(t *testing.T) (all []source) {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// isOtherModule reports whether a directory holds a module of its own, which is no part of the program.
+func isOtherModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil && dir != ".."
 }
 
 // The packages form a star: each knows store, and its own subpackages; store knows the schema; nobody
