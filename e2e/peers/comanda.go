@@ -25,10 +25,15 @@ func build(ctx context.Context, exe string) error {
 	if err != nil || !bytes.HasPrefix(mod, []byte("module comanda\n")) {
 		return fmt.Errorf("run this in e2e/peers of comanda's source: %s is not its directory", root)
 	}
+	return buildIn(ctx, root, exe)
+}
+
+// buildIn builds the program in dir.
+func buildIn(ctx context.Context, dir, exe string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", exe, ".")
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build comanda: %w\n%s", err, out)
+		return fmt.Errorf("build %s: %w\n%s", exe, err, out)
 	}
 	return nil
 }
@@ -73,7 +78,7 @@ func (c *comanda) work(ctx context.Context, n int) error {
 	if _, err := c.client.do(ctx, http.MethodPost, "/api/relay/resume", nil); err != nil {
 		return err
 	}
-	return c.look(ctx, func(db *sql.DB) error {
+	return look(c.path, func(db *sql.DB) error {
 		return until(ctx, db, `SELECT EXISTS (SELECT 1 FROM outbox WHERE status = 'pending') + EXISTS (SELECT 1 FROM outbox WHERE status = 'processing')`, 0)
 	})
 }
@@ -90,13 +95,13 @@ func (c *comanda) ready(ctx context.Context) error {
 }
 
 func (c *comanda) rows(ctx context.Context) (r rows, err error) {
-	return r, c.look(ctx, func(db *sql.DB) error { return count(ctx, db, countOutbox, &r.put, &r.keys, &r.done, &r.most) })
+	return r, look(c.path, func(db *sql.DB) error { return count(ctx, db, countOutbox, &r.put, &r.keys, &r.done, &r.most) })
 }
 
-// look reads the file as another process.
-func (c *comanda) look(ctx context.Context, fn func(*sql.DB) error) error {
+// look reads another process's file.
+func look(path string, fn func(*sql.DB) error) error {
 	q := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(5000)"}}
-	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: c.path}).EscapedPath()+"?"+q.Encode())
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+"?"+q.Encode())
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Command peers measures comanda beside what a shop could pick instead, in one run: River on SQLite,
-// goqite, backlite and the plain version by hand, a transaction each. All get the same tickets, the
+// goqite, backlite, the plain version by hand with a transaction each, and PocketBase. All get the same tickets, the
 // same SQLite, the same pragmas and a fresh file in the same directory; who measures what is in turns,
 // and the medians are told, ratios first. It is a module of its own, so that none of them is ever a
 // dependency of comanda.
@@ -24,15 +24,17 @@ type plan struct {
 	accept  time.Duration // of each measurement of accepting
 	tickets int           // that each of the others works in one measurement
 	ours    int           // that comanda works: it would be done with the others' before the clock has turned
+
+	pocketbase bool // is measured too; it takes a minute to build
 }
 
 var (
-	full  = plan{rounds: 5, accept: 3 * time.Second, tickets: 6_000, ours: 60_000}
+	full  = plan{rounds: 5, accept: 2 * time.Second, tickets: 6_000, ours: 60_000, pocketbase: true}
 	short = plan{rounds: 3, accept: 350 * time.Millisecond, tickets: 1_500, ours: 15_000}
 )
 
 func main() {
-	brief := flag.Bool("short", false, "less of everything, in under a minute")
+	brief := flag.Bool("short", false, "less of everything, without PocketBase, in under a minute")
 	dir := flag.String("dir", "", "directory of the files; its disk is what is measured (default: the system's for temporary files)")
 	flag.Parse()
 	p := full
@@ -58,6 +60,13 @@ func run(ctx context.Context, p plan, parent string) (err error) {
 		return err
 	}
 	all := append([]kind{comandaKind(exe, p.ours)}, others()...)
+	if p.pocketbase {
+		more, err := pocketbaseKinds(ctx, filepath.Join(dir, "pocketbase"))
+		if err != nil {
+			return err
+		}
+		all = append(all, more...)
+	}
 	figures, err := measure(ctx, p, all, dir)
 	if err != nil {
 		return err

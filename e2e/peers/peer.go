@@ -15,7 +15,9 @@ type kind struct {
 	less   string // what it does less or more than comanda
 	noKeys bool   // it knows no unique key: a ticket sent twice is two
 	work   int    // tickets of one measurement of working, if not the plan's
-	open   func(ctx context.Context, path string) (peer, error)
+
+	acceptOnly bool // it works nothing
+	open       func(ctx context.Context, path string) (peer, error)
 }
 
 // peer is one of them on a fresh file.

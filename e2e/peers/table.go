@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +29,7 @@ func printAll(ctx context.Context, w io.Writer, p plan, all []kind, f figures, d
 	for _, k := range all {
 		fmt.Fprintf(t, "%s\t", k.name)
 		for _, rounds := range f[k.name] {
-			fmt.Fprintf(t, "%.0f\t", median(rounds))
+			fmt.Fprintf(t, "%s\t", figure(rounds))
 		}
 		fmt.Fprintln(t)
 	}
@@ -40,12 +39,14 @@ func printAll(ctx context.Context, w io.Writer, p plan, all []kind, f figures, d
 	return printSettings(ctx, w, p, all, dir)
 }
 
-// ratioRows tells comanda's share of the best of the others, and of each: the median of the rounds' ratios.
+// ratioRows tells comanda's share of the best of those that do the same job, and of each: the median of the
+// rounds' ratios.
 func ratioRows(w io.Writer, all []kind, f figures) {
 	ours, others := f[all[0].name], all[1:]
+	same := slices.DeleteFunc(slices.Clone(others), func(k kind) bool { return k.acceptOnly })
 	fmt.Fprintf(w, "%s / the best\t", all[0].name)
 	for c := range columns {
-		best := slices.MaxFunc(others, func(a, b kind) int { return cmp.Compare(median(f[a.name][c]), median(f[b.name][c])) })
+		best := slices.MaxFunc(same, func(a, b kind) int { return cmp.Compare(median(f[a.name][c]), median(f[b.name][c])) })
 		fmt.Fprintf(w, "%s (%s)\t", ratio(ours[c], f[best.name][c]), best.name)
 	}
 	fmt.Fprintln(w)
@@ -59,19 +60,30 @@ func ratioRows(w io.Writer, all []kind, f figures) {
 }
 
 func ratio(a, b []float64) string {
+	if len(b) == 0 {
+		return "–"
+	}
 	var all []float64
 	for i := range a {
 		all = append(all, a[i]/b[i])
 	}
-	if m := median(all); m < 10 {
+	m := median(all)
+	if m < 10 {
 		return fmt.Sprintf("%.2f", m)
 	}
-	return fmt.Sprintf("%.1f", median(all))
+	return fmt.Sprintf("%.1f", m)
+}
+
+func figure(rounds []float64) string {
+	if len(rounds) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.0f", median(rounds))
 }
 
 func median(all []float64) float64 {
 	if len(all) == 0 {
-		return math.NaN()
+		return 0
 	}
 	all = slices.Sorted(slices.Values(all))
 	return (all[len(all)/2] + all[(len(all)-1)/2]) / 2
@@ -89,9 +101,9 @@ func printSettings(ctx context.Context, w io.Writer, p plan, all []kind, dir str
 	fmt.Fprintf(w, "\n%s, comanda at %s\n", time.Now().UTC().Format("2006-01-02 15:04 UTC"), commit(ctx))
 	fmt.Fprintf(w, "%s, %d cores, load and all on the same; %s %s/%s; %s, one write and fsync takes %v\n",
 		cpu(), runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, filesystem(dir), sync)
-	fmt.Fprintf(w, "modernc.org/sqlite %s for all; every file fresh, one connection that writes, %s, read back\n", version("modernc.org/sqlite"), strings.Join(set, " "))
+	fmt.Fprintf(w, "modernc.org/sqlite %s for all but PocketBase; every file fresh, one connection that writes, %s, read back\n", version("modernc.org/sqlite"), strings.Join(set, " "))
 	fmt.Fprintf(w, "an order is 3 tickets; accepting took %v each; work began with %d tickets waiting, comanda's with %d\n", p.accept, p.tickets, p.ours)
-	fmt.Fprintln(w, "all but comanda and \"by hand, HTTP\" are called in this process, without HTTP, which favours them")
+	fmt.Fprintln(w, "River, goqite, backlite and \"by hand\" are called in this process, without HTTP, which favours them")
 	for _, k := range all {
 		fmt.Fprintf(w, "\n%s\n  how:  %s\n  does: %s\n", strings.TrimSpace(k.name+" "+version(k.module)), k.how, k.less)
 	}
