@@ -92,9 +92,9 @@ func actProblem(err error) error {
 
 // actFields are what the body of each act may hold.
 var actFields = map[string][]string{
-	store.ActRetry:   {"confirm", "reason"},
-	store.ActDiscard: {"reason"},
-	store.ActResolve: {"happened", "reference", "reason"},
+	store.ActRetry:   {"confirm", "reason", "seen"},
+	store.ActDiscard: {"reason", "seen"},
+	store.ActResolve: {"happened", "reference", "reason", "seen"},
 }
 
 // readAct reads the body of an act. Nothing but the fields of that act may stand in it: a mistyped "confirm"
@@ -108,7 +108,7 @@ func (s *Server) readAct(c echo.Context, do string, more ...string) (act hand.Ac
 	act = hand.Act{HandAct: store.HandAct{Do: do, Who: who(c)}, LedgerTypes: s.opt.LedgerTypes}
 	var confirm string
 	for name, into := range map[string]any{"confirm": &confirm, "reason": &act.Reason, "reference": &act.Reference,
-		"happened": &act.Happened, "preview": &preview, "ids": &act.IDs} {
+		"happened": &act.Happened, "preview": &preview, "ids": &act.IDs, "seen": &act.Seen} {
 		value, given := fields[name]
 		if !given {
 			continue
@@ -183,6 +183,9 @@ func (s *Server) setTarget(c echo.Context, pause bool) error {
 	reason, isText := fields["reason"].(string)
 	if _, given := fields["reason"]; given && !isText {
 		return badRequest(`"reason" must be a string`)
+	}
+	if err := hand.CheckReason(reason); err != nil {
+		return actProblem(err)
 	}
 	var rows []hand.Target
 	err = s.opt.DB.Update(c.Request().Context(), func(tx *store.Tx) (err error) {

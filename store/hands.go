@@ -26,7 +26,12 @@ type HandAct struct {
 	Reason     string
 	Who        string
 	LedgerType string // of the ticket's effect type
+	Seen       string // the ticket's Mark when the operator looked; "" lets it stand as it may
 }
+
+// Mark says how a ticket stands: it has another one as soon as a relay or a person has done anything to it. An act
+// that names the mark that a person was shown is never about what came after that.
+func (t Ticket) Mark() string { return fmt.Sprintf("%s.%d.%d", t.Status, t.Attempts, t.EndedSeq) }
 
 // standing is what an act has to be checked against.
 type standing struct {
@@ -57,6 +62,9 @@ func (tx *Tx) MayAct(id int64, a HandAct) (Ticket, error) {
 	s, err := tx.standing(id)
 	if err != nil {
 		return s.ticket, err
+	}
+	if mark := s.ticket.Mark(); a.Seen != "" && a.Seen != mark {
+		return s.ticket, &Conflict{State: s.ticket.Status, Why: fmt.Sprintf("ticket %d is not as it was when you looked: look again", id)}
 	}
 	if why, state := s.against(a); why != "" {
 		return s.ticket, &Conflict{State: state, Why: fmt.Sprintf("ticket %d %s", id, why)}

@@ -23,6 +23,8 @@ type actSheet struct {
 	Do        string
 	Report    hand.Report
 	IDs       []int64
+	Seen      map[int64]string // how each ticket stood when this was shown
+	Targets   map[string]hand.Target
 	Reason    string
 	Reference string
 	Happened  string // "yes", "no" or "" for not said
@@ -42,16 +44,40 @@ func (c *Console) confirm(v *visit) error {
 }
 
 // askToConfirm shows the form that does the act. What would follow is looked up as if everything that the form asks
-// for had been given.
+// for had been given. The form names how each ticket stands now: what stands otherwise when it is sent is left alone,
+// so that one confirmation never goes for two sends, nor an old answer for a new send.
 func (v *visit) askToConfirm(status int, s *actSheet) error {
+	ctx, db := v.Request().Context(), v.console.opt.DB
 	trial := s.act(v)
-	trial.Reason, trial.Reference, trial.SendAgain = "-", "", true
+	trial.Reason, trial.Reference, trial.Seen, trial.SendAgain, trial.Happened = "-", "", nil, true, true
 	var err error
-	if s.Report, err = trial.Preview(v.Request().Context(), v.console.opt.DB); err != nil {
+	if s.Report, err = trial.Preview(ctx, db); err != nil {
 		return actRefusal(err)
 	}
-	s.Unsure = s.Do == store.ActRetry && slices.ContainsFunc(s.Report.Tickets, func(o hand.One) bool { return o.State == "review" })
+	if s.Do == store.ActRetry {
+		trial.SendAgain = false
+		sure, err := trial.Preview(ctx, db)
+		if err != nil {
+			return actRefusal(err)
+		}
+		s.Unsure = len(sure.Tickets) < len(s.Report.Tickets)
+		if err := s.readTargets(v); err != nil {
+			return err
+		}
+	}
 	return v.show(status, "confirm", sheet{Title: v.lang.say("confirm.title." + s.Do), Body: s})
+}
+
+// readTargets looks where what is retried would go.
+func (s *actSheet) readTargets(v *visit) error {
+	return v.view(func(tx *store.Tx) error {
+		targets, err := hand.Targets(tx, v.console.opt.TargetNames)
+		s.Targets = make(map[string]hand.Target, len(targets))
+		for _, t := range targets {
+			s.Targets[t.Name] = t
+		}
+		return err
+	})
 }
 
 // act is POST /rail/act: it does what was confirmed, and shows what became of it.
@@ -68,14 +94,18 @@ func (c *Console) act(v *visit) error {
 	if s.Wrong != "" {
 		return v.askToConfirm(http.StatusUnprocessableEntity, s)
 	}
-	if s.Report, err = s.act(v).Carry(v.Request().Context(), c.opt.DB); err != nil {
+	switch s.Report, err = s.act(v).Carry(v.Request().Context(), c.opt.DB); {
+	case errors.Is(err, store.ErrBusy):
+		s.Wrong = "error.busy"
+		return v.askToConfirm(http.StatusServiceUnavailable, s)
+	case err != nil:
 		return actRefusal(err)
 	}
 	return v.show(http.StatusOK, "result", sheet{Title: v.lang.say("result.title." + s.Do), Body: s})
 }
 
 func (s *actSheet) act(v *visit) hand.Act {
-	return hand.Act{IDs: s.IDs, LedgerTypes: v.console.opt.LedgerTypes, HandAct: store.HandAct{
+	return hand.Act{IDs: s.IDs, Seen: s.Seen, LedgerTypes: v.console.opt.LedgerTypes, HandAct: store.HandAct{
 		Do: s.Do, Reason: s.Reason, Reference: s.Reference, SendAgain: s.SendAgain, Happened: s.Happened == "yes", Who: v.who(),
 	}}
 }
@@ -104,7 +134,23 @@ func (v *visit) readAct() (*actSheet, error) {
 	if s.IDs, err = readIDs(f); err != nil {
 		return nil, err
 	}
+	s.Seen = readSeen(f, s.IDs)
 	return s, nil
+}
+
+// readSeen reads how each ticket was shown: "5 dead.3.120". Of one that was not shown nothing is done.
+func readSeen(f url.Values, ids []int64) map[int64]string {
+	seen := make(map[int64]string, len(ids))
+	for _, id := range ids {
+		seen[id] = "not shown"
+	}
+	for _, given := range f["seen"] {
+		id, mark, _ := strings.Cut(given, " ")
+		if n, err := strconv.ParseInt(id, 10, 64); err == nil && mark != "" {
+			seen[n] = mark
+		}
+	}
+	return seen
 }
 
 func readIDs(f url.Values) (ids []int64, err error) {

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -227,6 +229,10 @@ func TestOnlyThisMachine(t *testing.T) {
 		"no name":              func(r *http.Request) { r.Host = "." },
 		"through a proxy":      func(r *http.Request) { r.Header.Set("X-Forwarded-For", "10.0.0.1") },
 		"through a proxy (2)":  func(r *http.Request) { r.Header.Set("Forwarded", "for=10.0.0.1") },
+		"by way of":            func(r *http.Request) { r.Header.Set("Via", "1.1 tunnel") },
+		"a proxy's other name": func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "https") },
+		"an edge's name":       func(r *http.Request) { r.Header.Set("CF-Connecting-IP", "10.0.0.1") },
+		"an empty line first":  func(r *http.Request) { r.Header["X-Forwarded-For"] = []string{"", "8.8.8.8"} },
 	} {
 		for _, path := range append(slices.Clone(everyPage), "/events") {
 			if p := s.do("GET", path, nil, change); p.status != 403 {
@@ -310,9 +316,9 @@ func TestActs(t *testing.T) {
 	s.bury(dead, "rejected: 422")
 	waits := s.decide("ORD-2")
 	ids := url.Values{"id": {fmt.Sprint(dead), fmt.Sprint(waits), "99"}, "do": {"retry"}}
-	s.do("POST", "/rail/confirm", ids).wants(200, "This sends 2 calls:", "2 × refund (never sent before)", "MXN 4,308.00", "Retry 2 tickets", "there is no ticket 99", "refund:ORD-1")
+	s.do("POST", "/rail/confirm", ids).wants(200, "This sends 2 calls:", "2 × refund", "LAB", "(never sent before)", "MXN 4,308.00", "Retry 2 tickets", "there is no ticket 99", "refund:ORD-1")
 	with := func(more ...string) url.Values {
-		form := url.Values{"id": ids["id"], "do": {"retry"}}
+		form := url.Values{"id": ids["id"], "do": {"retry"}, "seen": s.shown(ids)}
 		for i := 0; i < len(more); i += 2 {
 			form.Set(more[i], more[i+1])
 		}
@@ -324,13 +330,83 @@ func TestActs(t *testing.T) {
 	}
 	s.do("POST", "/rail/act", with("reason", "the gateway is back")).wants(200, "2 tickets are on the rail again", "1 was left alone")
 	s.get(fmt.Sprintf("/tickets/%d", dead)).wants(200, "pending")
-	s.get("/relay").wants(200, "the gateway is back", "console 127.0.0.1:", "COMANDA_BATCH")
+	s.get("/relay").wants(200, "the gateway is back", "console 127.0.0.1", "COMANDA_BATCH")
 	s.do("POST", "/rail/act", with("do", "resolve", "reason", "r")).wants(422, "Say whether it happened.")
 	s.do("POST", "/rail/act", with("do", "discard", "reason", "shop closed")).wants(200, "2 tickets were given up")
 	s.do("POST", "/rail/act", with("reason", "again")).wants(200, "Nothing was changed.", "3 were left alone")
 	s.do("POST", "/rail/confirm", url.Values{"do": {"retry"}}).wants(422, "Choose at least one ticket.")
 	s.do("POST", "/rail/confirm", url.Values{"do": {"explode"}, "id": {"1"}}).wants(400)
 	s.do("POST", "/rail/confirm", url.Values{"do": {"retry"}, "id": {"x"}}).wants(400)
+}
+
+// shown are the marks by which the confirm page names how the tickets stand.
+func (s *shop) shown(chosen url.Values) []string {
+	s.Helper()
+	var marks []string
+	page := s.do("POST", "/rail/confirm", url.Values{"do": {"resolve"}, "id": chosen["id"]}).body + s.do("POST", "/rail/confirm", url.Values{"do": {"retry"}, "id": chosen["id"]}).body
+	for _, m := range regexp.MustCompile(`name="seen" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		marks = append(marks, m[1])
+	}
+	return marks
+}
+
+// One confirmation stands for one act: what a form names as it no longer is, or never was shown, is left alone.
+func TestActsOnWhatWasShown(t *testing.T) {
+	s := newShop(t)
+	id := s.decide("ORD-1")
+	s.bury(id, "rejected: 422")
+	chosen := url.Values{"id": {fmt.Sprint(id)}}
+	form := url.Values{"id": chosen["id"], "do": {"retry"}, "reason": {"r"}, "seen": s.shown(chosen)}
+	unseen := url.Values{"id": chosen["id"], "do": {"retry"}, "reason": {"r"}}
+	s.do("POST", "/rail/act", unseen).wants(200, "Nothing was changed.", "look again")
+	s.do("POST", "/rail/act", form).wants(200, "1 ticket is on the rail again")
+	s.do("POST", "/rail/act", form).wants(200, "Nothing was changed.", "look again")
+	s.bury(id, "rejected: 422")
+	s.do("POST", "/rail/act", form).wants(200, "Nothing was changed.", "look again")
+}
+
+// Where a person looks there is a sentence, not a program's answer, when the file can't be had.
+func TestTroubleIsToldByAPage(t *testing.T) {
+	s := newShop(t)
+	s.decide("ORD-1")
+	if err := os.Rename(s.db.Path(), s.db.Path()+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/", "/rail", "/orders/ORD-1"} {
+		p := s.get(path).wants(503, "removed, moved or replaced")
+		if !strings.HasPrefix(p.header.Get("Content-Type"), "text/html") {
+			t.Errorf("%s: %s", path, p.header.Get("Content-Type"))
+		}
+	}
+}
+
+// Two ids that a browser takes for steps in the path have pages like any other.
+func TestOrdersNamedLikeSteps(t *testing.T) {
+	s := newShop(t)
+	for _, id := range []string{".", ".."} {
+		s.decide(id)
+		q := url.Values{"id": {id}}.Encode()
+		s.get("/orders").wants(200, "/orders?"+q)
+		s.get("/orders?"+q).wants(200, "refund:"+id, "/orders?"+q+"&receipt=1")
+		s.get("/orders?"+q+"&receipt=1").wants(200, "sha256sum")
+	}
+}
+
+// A command that is there to be pasted does what it says, whatever the order is called.
+func TestShellQuoted(t *testing.T) {
+	for _, word := range []string{"ORD-1", "ORD; touch pwned", "it's", "$(id)", "a b", "-x", "", "`id`", "é:%", "*"} {
+		out, err := exec.Command("sh", "-c", "printf %s "+shellQuoted(word)).Output()
+		if word != "-x" && (err != nil || string(out) != word) {
+			t.Errorf("%q came out as %q, %v", word, out, err)
+		}
+	}
+}
+
+// A filter is never dropped from the links of a list.
+func TestFiltersStay(t *testing.T) {
+	s := newShop(t)
+	s.decide("0")
+	s.get("/rail?order=0").wants(200, "order=0&status=dead")
 }
 
 func TestRelayAndTargets(t *testing.T) {

@@ -15,6 +15,9 @@ const (
 	chartColumns = 12
 )
 
+// patience is how long tickets may wait, and no relay come round, before that is worth a sentence, in milliseconds.
+const patience = int64(60 * 1000)
+
 // counterSheet is what the first page shows.
 type counterSheet struct {
 	Says     []sentence // the one that matters most first
@@ -31,7 +34,9 @@ type counterSheet struct {
 	Now      int64
 	Chart    chart
 	First    bool   // no order has come yet
+	Real     bool   // some effects go out for real
 	Host     string // for the command to try
+	File     string
 	Sample   bool   // there is a button for it
 }
 
@@ -45,7 +50,7 @@ type sentence struct {
 // counter is GET /: how things stand, in one sentence first.
 func (c *Console) counter(v *visit) error {
 	reasons, warnings := c.ready() // before the reader: it may wait for the disk
-	s := counterSheet{Host: v.Request().Host, Sample: c.opt.Sample != nil}
+	s := counterSheet{Host: v.Request().Host, File: c.opt.DB.Path(), Sample: c.opt.Sample != nil}
 	err := v.view(func(tx *store.Tx) error { return s.read(tx, c.opt) })
 	if err != nil {
 		return err
@@ -63,6 +68,7 @@ func (s *counterSheet) read(tx *store.Tx, opt Options) (err error) {
 	if s.Targets, err = hand.Targets(tx, opt.TargetNames); err != nil {
 		return err
 	}
+	s.Real = slices.ContainsFunc(s.Targets, func(t hand.Target) bool { return t.Real() })
 	if s.Safe, err = tx.WaitingOrders(s.cutOff(opt.LedgerTypes)...); err != nil {
 		return err
 	}
@@ -119,6 +125,9 @@ func (v *visit) sentences(s *counterSheet, reasons, warnings []string) []sentenc
 	all = append(all, v.targetSentences(s)...)
 	if s.Paused {
 		all = append(all, sentence{"warn", v.lang.say("say.paused", "N", s.Waiting), "/relay"})
+	}
+	if !s.Paused && s.Waiting > 0 && s.Oldest > patience && (s.LastPass == nil || *s.LastPass > patience) {
+		all = append(all, sentence{"bad", v.lang.say("say.nobody", "N", s.Waiting), "/relay"})
 	}
 	for _, w := range warnings {
 		all = append(all, sentence{"warn", w, "/truth"})

@@ -54,11 +54,28 @@ func (c *Console) door(page func(*visit) error) echo.HandlerFunc {
 			return v.refuse(r)
 		case errors.Is(err, store.ErrNotFound):
 			return v.refuse(refusal{http.StatusNotFound, "error.not_found", ""})
-		case errors.Is(err, store.ErrTooLong):
-			return v.refuse(refusal{http.StatusServiceUnavailable, "error.too_long", ""})
+		}
+		for _, t := range troubles {
+			if errors.Is(err, t.err) {
+				return v.refuse(refusal{http.StatusServiceUnavailable, t.word, ""})
+			}
 		}
 		return err // the server knows what it is
 	}
+}
+
+// troubles are what can be wrong with the file, or with a question to it, and pass.
+var troubles = []struct {
+	err  error
+	word string
+}{
+	{store.ErrUnknownOutcome, "error.unknown_outcome"}, // first: the others may be its cause
+	{store.ErrTooLong, "error.too_long"},
+	{store.ErrBusy, "error.busy"},
+	{store.ErrFull, "error.full"},
+	{store.ErrMoved, "error.moved"},
+	{store.ErrOtherSchema, "error.other_schema"},
+	{store.ErrClosed, "error.closed"},
 }
 
 // fromHere reports whether a request comes from this machine and asks for it by a name of this machine. A page
@@ -68,8 +85,8 @@ func fromHere(r *http.Request) bool {
 	if err != nil || !isLoopback(peer) {
 		return false
 	}
-	for _, forwarded := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"} {
-		if r.Header.Get(forwarded) != "" { // it comes from a proxy here, and from anywhere before that
+	for name := range r.Header {
+		if saysForwarded(name) { // it comes from a proxy here, and from anywhere before that
 			return false
 		}
 	}
@@ -78,6 +95,15 @@ func fromHere(r *http.Request) bool {
 		host = h
 	}
 	return isLoopback(strings.Trim(host, "[]"))
+}
+
+// saysForwarded reports whether a header, by its canonical name, is one that proxies and tunnels add, whatever it says.
+func saysForwarded(name string) bool {
+	switch name {
+	case "Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip":
+		return true
+	}
+	return strings.HasPrefix(name, "X-Forwarded") || strings.HasPrefix(name, "X-Original-")
 }
 
 func isLoopback(host string) bool {
@@ -89,7 +115,13 @@ func isLoopback(host string) bool {
 }
 
 // who names the visitor in the operator log.
-func (v *visit) who() string { return "console " + v.Request().RemoteAddr }
+func (v *visit) who() string {
+	host, _, err := net.SplitHostPort(v.Request().RemoteAddr)
+	if err != nil {
+		return "console"
+	}
+	return "console " + host
+}
 
 // id is the id in the path, percent-decoded exactly once: echo hands it out as it was sent when there is a RawPath.
 func (v *visit) id() string {
@@ -132,6 +164,9 @@ func (v *visit) show(status int, name string, s sheet) error {
 	s.Page, s.Path, s.Lang, s.Version = name, r.URL.RequestURI(), v.lang.code, v.console.opt.Version
 	for _, code := range languages {
 		s.Languages = append(s.Languages, otherLanguage{code, v.console.shown[code].name})
+	}
+	if r.Method == http.MethodPost { // nothing that can be asked for again
+		s.Path = "/rail"
 	}
 	if s.Title == "" {
 		s.Title = v.lang.say(name + ".title")

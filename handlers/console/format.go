@@ -23,6 +23,13 @@ func (l *language) funcs() template.FuncMap {
 		"path": url.PathEscape, "list": func(all ...any) []any { return all }, "visible": visible, "pretty": pretty,
 		"query": queryWith, "lower": strings.ToLower, "has": strings.Contains,
 		"moment": l.moment, "toint64": func(n int) int64 { return int64(n) },
+		"textof": func(s *string) string {
+			if s == nil {
+				return ""
+			}
+			return *s
+		},
+		"shell": shellQuoted, "orderpath": orderPath, "receiptpath": receiptPath,
 		"deref": func(n *int64) int64 {
 			if n == nil {
 				return 0
@@ -112,12 +119,23 @@ func pretty(body []byte) string {
 	return visible(b.String())
 }
 
-// queryWith is a query string of pairs of name and value; empty values are left out.
+// shellQuoted is a text as one word for a shell, whatever is in it: it stands in commands that are there to be pasted.
+func shellQuoted(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@%+,", r)
+	}
+	if s != "" && s[0] != '-' && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// queryWith is a query string of pairs of name and value; an empty text and a number 0 are left out.
 func queryWith(pairs ...any) template.URL {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		if value := fmt.Sprint(pairs[i+1]); value != "" && value != "0" {
-			q.Set(fmt.Sprint(pairs[i]), value)
+		if value := pairs[i+1]; value != "" && value != int64(0) {
+			q.Set(fmt.Sprint(pairs[i]), fmt.Sprint(value))
 		}
 	}
 	return template.URL(q.Encode())

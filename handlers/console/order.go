@@ -18,7 +18,11 @@ type orderSheet struct {
 }
 
 func (c *Console) order(v *visit) error {
-	s := orderSheet{ID: v.id()}
+	return c.orderOf(v, v.id())
+}
+
+func (c *Console) orderOf(v *visit, id string) error {
+	s := orderSheet{ID: id}
 	err := v.view(func(tx *store.Tx) (err error) {
 		s.Now = tx.Now()
 		s.Story, err = tx.Story(s.ID)
@@ -35,19 +39,35 @@ func (c *Console) order(v *visit) error {
 type receiptSheet struct {
 	Receipt receipt.Receipt
 	Verdict receipt.V
+	File    string
 }
 
-func (c *Console) receipt(v *visit) error {
+func (c *Console) receipt(v *visit) error { return c.receiptOf(v, v.id()) }
+
+func (c *Console) receiptOf(v *visit, id string) error {
 	var story store.Story
 	err := v.view(func(tx *store.Tx) (err error) {
-		story, err = tx.Story(v.id())
+		story, err = tx.Story(id)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	s := receiptSheet{receipt.Of(story), receipt.Verdict(story)}
-	return v.show(http.StatusOK, "receipt", sheet{Title: v.lang.say("receipt.heading", "ID", visible(v.id())), Body: &s})
+	s := receiptSheet{receipt.Of(story), receipt.Verdict(story), c.opt.DB.Path()}
+	return v.show(http.StatusOK, "receipt", sheet{Title: v.lang.say("receipt.heading", "ID", visible(id)), Body: &s})
 }
 
-func orderPath(id string) string { return "/orders/" + url.PathEscape(id) }
+// orderPath leads to an order. A browser takes "." and ".." for steps in the path, however they are written.
+func orderPath(id string) string {
+	if id == "." || id == ".." {
+		return "/orders?" + url.Values{"id": {id}}.Encode()
+	}
+	return "/orders/" + url.PathEscape(id)
+}
+
+func receiptPath(id string) string {
+	if id == "." || id == ".." {
+		return orderPath(id) + "&receipt=1"
+	}
+	return orderPath(id) + "/receipt"
+}

@@ -128,6 +128,12 @@ type ordersSheet struct {
 }
 
 func (c *Console) orders(v *visit) error {
+	if given := v.QueryParams(); given.Has("id") {
+		if given.Has("receipt") {
+			return c.receiptOf(v, given.Get("id"))
+		}
+		return c.orderOf(v, given.Get("id"))
+	}
 	s := ordersSheet{Query: v.QueryParam("q")}
 	first, err := before(v)
 	if err != nil {

@@ -80,6 +80,9 @@ func (c *Console) setTarget(v *visit) error {
 		return err
 	}
 	reason := v.Request().PostFormValue("reason")
+	if err := hand.CheckReason(reason); err != nil {
+		return actRefusal(err)
+	}
 	err = c.opt.DB.Update(v.Request().Context(), func(tx *store.Tx) error {
 		if paused {
 			return tx.PauseTarget(name, v.who(), reason)

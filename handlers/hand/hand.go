@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/bojanz/currency"
 
@@ -23,6 +24,7 @@ type Act struct {
 	store.HandAct
 	IDs         []int64
 	LedgerTypes map[string]string // what the ledger calls the effect of each ticket type
+	Seen        map[int64]string  // by id, how the operator saw a ticket stand (One.Mark); what stands otherwise now is left alone
 }
 
 // One is what becomes, or would become, of one ticket.
@@ -31,6 +33,7 @@ type One struct {
 	Key    string `json:"idempotency_key,omitempty"`
 	Effect string `json:"effect_type,omitempty"`
 	State  string `json:"state"`           // as it is now
+	Mark   string `json:"mark,omitempty"`  // how it stands: another one when anything has happened to it
 	Why    string `json:"reason,omitzero"` // of a refusal
 
 	OrderID    string `json:"-"`
@@ -70,8 +73,20 @@ func (a Act) check() error {
 		return Problem(fmt.Sprintf("name at most %d tickets at once", MostAtOnce))
 	case a.Do != store.ActRetry && strings.TrimSpace(a.Reason) == "":
 		return Problem("give a reason: it is kept in the operator log")
-	case len(a.Reason) > 1000 || len(a.Reference) > 1000:
-		return Problem("reason and reference may have 1000 bytes each")
+	}
+	return errors.Join(CheckReason(a.Reason), CheckReason(a.Reference))
+}
+
+// longestReason bounds what a person writes into the operator log, in bytes.
+const longestReason = 1000
+
+// CheckReason returns a Problem for a text that the operator log does not take.
+func CheckReason(text string) error {
+	switch {
+	case len(text) > longestReason:
+		return Problem(fmt.Sprintf("reason and reference may have %d bytes each", longestReason))
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return Problem("reason and reference must be text")
 	}
 	return nil
 }
@@ -83,7 +98,7 @@ func (a Act) Preview(ctx context.Context, db *store.DB) (r Report, err error) {
 	}
 	err = db.View(ctx, func(tx *store.Tx) error {
 		r = Report{Preview: true, Tickets: []One{}, Refused: []One{}}
-		return a.each(func(id int64) (store.Ticket, error) { return tx.MayAct(id, a.HandAct) }, &r)
+		return a.each(func(id int64) (store.Ticket, error) { return tx.MayAct(id, a.on(id)) }, &r)
 	})
 	a.sumUp(&r)
 	return r, err
@@ -102,7 +117,7 @@ func (a Act) Carry(ctx context.Context, db *store.DB) (r Report, err error) {
 			if err != nil {
 				return t, err
 			}
-			act := a.HandAct
+			act := a.on(id)
 			if act.LedgerType = a.LedgerTypes[t.EffectType]; act.LedgerType == "" {
 				act.LedgerType = t.EffectType
 			}
@@ -111,6 +126,13 @@ func (a Act) Carry(ctx context.Context, db *store.DB) (r Report, err error) {
 	})
 	a.sumUp(&r)
 	return r, err
+}
+
+// on is the act on one of the tickets.
+func (a Act) on(id int64) store.HandAct {
+	act := a.HandAct
+	act.Seen = a.Seen[id]
+	return act
 }
 
 func (a Act) sumUp(r *Report) {
@@ -133,7 +155,7 @@ func (a Act) each(try func(id int64) (store.Ticket, error), r *Report) error {
 		case err != nil:
 			return err
 		default:
-			r.Tickets = append(r.Tickets, One{ID: id, Key: t.Key, Effect: t.EffectType, State: t.Status, OrderID: t.AggregateID, SentBefore: t.WireKey != nil, payload: t.Payload})
+			r.Tickets = append(r.Tickets, One{ID: id, Key: t.Key, Effect: t.EffectType, State: t.Status, Mark: t.Mark(), OrderID: t.AggregateID, SentBefore: t.WireKey != nil, payload: t.Payload})
 		}
 	}
 	return nil
