@@ -37,7 +37,7 @@ type counterSheet struct {
 	Real     bool   // some effects go out for real
 	Host     string // for the command to try
 	File     string
-	Sample   bool   // there is a button for it
+	Sample   bool // there is a button for it
 }
 
 // sentence is one thing to say, and how bad it is.
