@@ -1,12 +1,57 @@
 package store
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // Conflict is what stands in the way of an operator's act: the ticket's state, or a word for more than that.
 type Conflict struct {
-	State string
-	Why   string // a sentence
+	State     string
+	Objection Objection
+	Why       string // its sentence
 }
+
+// Objection is one reason for which an act is refused: a word for whoever says it in another language.
+type Objection string
+
+// The objections.
+const (
+	alreadyDone      Objection = "done"
+	alreadyDiscarded Objection = "discarded"
+	inHand           Objection = "in_hand"
+	didHappen        Objection = "happened"       // a person may say so
+	willBeDone       Objection = "happened_alone" // the relay will
+	beingTakenBack   Objection = "taken_back"
+	underReview      Objection = "review"  // against a retry
+	unclearSend      Objection = "unknown" // against a retry
+	findingOut       Objection = "finding_out"
+	resolveFirst     Objection = "resolve_first"
+	resolveIt        Objection = "resolve"
+	nothingOpen      Objection = "nothing_open"
+	changedSince     Objection = "changed" // since the operator looked
+)
+
+// sentences say each objection of a ticket.
+var sentences = map[Objection]string{
+	alreadyDone:      "is done, and what is done is never run again",
+	alreadyDiscarded: "was discarded, and stays so",
+	inHand:           "is being carried out; look again when that has ended",
+	didHappen:        "has its effect in the ledger: it happened; resolve it as that",
+	willBeDone:       "has its effect in the ledger: it happened, and the relay notes it as done when its turn comes",
+	beingTakenBack:   "is a line of an order that is being taken back",
+	underReview:      `is in review: ask the target whether it happened and resolve it, or confirm with "send again" that it may go out a second time`,
+	unclearSend:      `has a send of which nobody knows what came: resolve it, or confirm with "send again"`,
+	findingOut:       "has a send of which nobody knows what came, and the relay is finding out: look again when that has ended",
+	resolveFirst:     "has a send of which nobody knows what came: resolve it first",
+	resolveIt:        "is in review: resolve it",
+	changedSince:     "is not as it was when you looked: look again",
+	nothingOpen:      "has nothing to resolve: nobody doubts what came of it",
+}
+
+// Objections are all that there are, by their word.
+func Objections() []Objection { return slices.Sorted(maps.Keys(sentences)) }
 
 func (c *Conflict) Error() string { return c.Why }
 
@@ -63,32 +108,32 @@ func (tx *Tx) MayAct(id int64, a HandAct) (Ticket, error) {
 	if err != nil {
 		return s.ticket, err
 	}
-	if mark := s.ticket.Mark(); a.Seen != "" && a.Seen != mark {
-		return s.ticket, &Conflict{State: s.ticket.Status, Why: fmt.Sprintf("ticket %d is not as it was when you looked: look again", id)}
-	}
-	if why, state := s.against(a); why != "" {
-		return s.ticket, &Conflict{State: state, Why: fmt.Sprintf("ticket %d %s", id, why)}
+	if o, state := s.against(a); o != "" {
+		return s.ticket, &Conflict{State: state, Objection: o, Why: fmt.Sprintf("ticket %d %s", id, sentences[o])}
 	}
 	return s.ticket, nil
 }
 
 // against says what is against the act; "" when nothing is.
-func (s standing) against(a HandAct) (why, state string) {
+func (s standing) against(a HandAct) (o Objection, state string) {
 	state = s.ticket.Status
+	if a.Seen != "" && a.Seen != s.ticket.Mark() {
+		return changedSince, state
+	}
 	switch state {
 	case "done":
-		return "is done, and what is done is never run again", state
+		return alreadyDone, state
 	case "discarded":
-		return "was discarded, and stays so", state
+		return alreadyDiscarded, state
 	case "processing":
-		return "is being carried out; look again when that has ended", state
+		return inHand, state
 	}
 	if s.inLedger && !(a.Do == ActResolve && a.Happened) {
 		return s.happened(), "in the ledger"
 	}
 	switch {
 	case a.Do == ActRetry && s.takenBack():
-		return "is a line of an order that is being taken back", "compensating"
+		return beingTakenBack, "compensating"
 	case a.Do == ActRetry:
 		return s.againstRetry(a), state
 	case a.Do == ActDiscard:
@@ -103,43 +148,43 @@ func (s standing) takenBack() bool {
 }
 
 // happened says what is left to do with a ticket whose effect is in the ledger.
-func (s standing) happened() string {
+func (s standing) happened() Objection {
 	if s.mayResolve() {
-		return "has its effect in the ledger: it happened; resolve it as that"
+		return didHappen
 	}
-	return "has its effect in the ledger: it happened, and the relay notes it as done when its turn comes"
+	return willBeDone
 }
 
-func (s standing) againstRetry(a HandAct) string {
+func (s standing) againstRetry(a HandAct) Objection {
 	switch {
 	case s.ticket.Status == "review" && !a.SendAgain:
-		return `is in review: ask the target whether it happened and resolve it, or confirm with "send again" that it may go out a second time`
+		return underReview
 	case s.ticket.Status == "dead" && s.unknown && !a.SendAgain:
-		return `has a send of which nobody knows what came: resolve it, or confirm with "send again"`
+		return unclearSend
 	}
 	return ""
 }
 
-func (s standing) againstDiscard() string {
+func (s standing) againstDiscard() Objection {
 	switch {
 	case s.unknown && s.ticket.Status == "pending":
-		return "has a send of which nobody knows what came, and the relay is finding out: look again when that has ended"
+		return findingOut
 	case s.unknown:
-		return "has a send of which nobody knows what came: resolve it first"
+		return resolveFirst
 	case s.ticket.Status == "review":
-		return "is in review: resolve it"
+		return resolveIt
 	}
 	return ""
 }
 
-func (s standing) againstResolve() string {
+func (s standing) againstResolve() Objection {
 	switch {
 	case s.mayResolve():
 		return ""
 	case s.unknown:
-		return "has a send of which nobody knows what came, and the relay is finding out: look again when that has ended"
+		return findingOut
 	}
-	return "has nothing to resolve: nobody doubts what came of it"
+	return nothingOpen
 }
 
 // mayResolve: what came of the ticket is for a person to say.

@@ -44,6 +44,7 @@ type counterSheet struct {
 type sentence struct {
 	Level string // "bad", "warn" or "good"
 	Text  string
+	Said  string // after it, in the program's English words; "" for nothing
 	Link  string // where more of it stands; "" nowhere
 }
 
@@ -117,31 +118,31 @@ func (s *counterSheet) cutOff(ledgerTypes map[string]string) (types []string) {
 func (v *visit) sentences(s *counterSheet, reasons, warnings []string) []sentence {
 	var all []sentence
 	for _, r := range reasons {
-		all = append(all, sentence{"bad", v.lang.say("say.not_ready", "Reason", r), "/truth"})
+		all = append(all, sentence{"bad", v.lang.say("say.not_ready"), r, "/truth"})
 	}
 	if s.NeedYou > 0 {
-		all = append(all, sentence{"bad", v.lang.say("say.need_you", "N", s.NeedYou), "/attention"})
+		all = append(all, sentence{"bad", v.lang.say("say.need_you", "N", s.NeedYou), "", "/attention"})
 	}
 	all = append(all, v.targetSentences(s)...)
 	if s.Paused {
-		all = append(all, sentence{"warn", v.lang.say("say.paused", "N", s.Waiting), "/relay"})
+		all = append(all, sentence{"warn", v.lang.say("say.paused", "N", s.Waiting), "", "/relay"})
 	}
 	if !s.Paused && s.Waiting > 0 && s.Oldest > patience && (s.LastPass == nil || *s.LastPass > patience) {
-		all = append(all, sentence{"bad", v.lang.say("say.nobody", "N", s.Waiting), "/relay"})
+		all = append(all, sentence{"bad", v.lang.say("say.nobody", "N", s.Waiting), "", "/relay"})
 	}
 	for _, w := range warnings {
-		all = append(all, sentence{"warn", w, "/truth"})
+		all = append(all, sentence{"warn", "", w, "/truth"})
 	}
 	if len(all) > 0 {
 		return all
 	}
 	switch {
 	case s.First:
-		return []sentence{{"good", v.lang.say("say.first"), ""}}
+		return []sentence{{"good", v.lang.say("say.first"), "", ""}}
 	case s.Waiting > 0:
-		return []sentence{{"good", v.lang.say("say.under_way", "N", s.Waiting), "/rail?status=pending"}}
+		return []sentence{{"good", v.lang.say("say.under_way", "N", s.Waiting), "", "/rail?status=pending"}}
 	}
-	return []sentence{{"good", v.lang.say("say.well"), ""}}
+	return []sentence{{"good", v.lang.say("say.well"), "", ""}}
 }
 
 // targetSentences tell which targets nothing goes to. If none of several real ones is reached, it is the line that
@@ -154,9 +155,9 @@ func (v *visit) targetSentences(s *counterSheet) (all []sentence) {
 		}
 		switch {
 		case t.Paused != nil && *t.Paused == "answer":
-			all = append(all, sentence{"bad", v.lang.say("say.target_refuses", "Target", t.Name), "/attention"})
+			all = append(all, sentence{"bad", v.lang.say("say.target_refuses", "Target", v.target(t.Name)), "", "/attention"})
 		case t.Paused != nil:
-			all = append(all, sentence{"warn", v.lang.say("say.target_paused", "Target", t.Name), "/relay"})
+			all = append(all, sentence{"warn", v.lang.say("say.target_paused", "Target", v.target(t.Name)), "", "/relay"})
 		case t.OfflineSince != nil:
 			offline = append(offline, t)
 		}
@@ -167,10 +168,13 @@ func (v *visit) targetSentences(s *counterSheet) (all []sentence) {
 	since := slices.MinFunc(offline, func(a, b hand.Target) int { return cmp.Compare(*a.OfflineSince, *b.OfflineSince) })
 	at := v.lang.time(*since.OfflineSince, "15:04")
 	if len(offline) == len(real) && len(real) > 1 {
-		return append([]sentence{{"warn", v.lang.say("say.internet_down", "Since", at, "N", s.Safe), "/rail?status=pending"}}, all...)
+		return append([]sentence{{"warn", v.lang.say("say.internet_down", "Since", at, "N", s.Safe), "", "/rail?status=pending"}}, all...)
 	}
 	for _, t := range offline {
-		all = append(all, sentence{"warn", v.lang.say("say.target_offline", "Target", t.Name, "Since", at, "N", s.Safe), "/rail?status=pending"})
+		all = append(all, sentence{"warn", v.lang.say("say.target_offline", "Target", v.target(t.Name), "Since", at, "N", s.Safe), "", "/rail?status=pending"})
 	}
 	return all
 }
+
+// target is what a target is called.
+func (v *visit) target(name string) string { return v.lang.sayOr("ledger."+name, name) }

@@ -19,16 +19,10 @@ import (
 // funcs are what the templates call.
 func (l *language) funcs() template.FuncMap {
 	return template.FuncMap{
-		"t": l.say, "tor": l.sayOr, "n": l.number, "money": l.amount, "when": l.when, "clock": l.clock, "age": l.age,
+		"t": l.say, "tor": l.sayOr, "said": l.said, "n": l.number, "money": l.amount, "when": l.when, "clock": l.clock, "age": l.age,
 		"path": url.PathEscape, "list": func(all ...any) []any { return all }, "visible": visible, "pretty": pretty,
 		"query": queryWith, "lower": strings.ToLower, "has": strings.Contains,
 		"moment": l.moment, "toint64": func(n int) int64 { return int64(n) },
-		"textof": func(s *string) string {
-			if s == nil {
-				return ""
-			}
-			return *s
-		},
 		"shell": shellQuoted, "orderpath": orderPath, "receiptpath": receiptPath,
 		"deref": func(n *int64) int64 {
 			if n == nil {
@@ -36,22 +30,48 @@ func (l *language) funcs() template.FuncMap {
 			}
 			return *n
 		},
+		"word": func(s *string) string {
+			if s == nil {
+				return ""
+			}
+			return *s
+		},
 	}
 }
 
+// translated are the names in a moment that have words of their own, and where those begin.
+var translated = map[string]string{"Outcome": "outcome.", "Action": "action."}
+
 // moment says what happened then. What others have said of it stays in their words.
-func (l *language) moment(m store.Moment) string {
+func (l *language) moment(m store.Moment) template.HTML {
 	names := slices.Clone(m.Names)
 	for i := 1; i < len(names); i += 2 {
-		if names[i-1] == "Outcome" {
-			names[i] = l.sayOr(fmt.Sprint("outcome.", names[i]), fmt.Sprint(names[i]))
+		if of := translated[fmt.Sprint(names[i-1])]; of != "" {
+			names[i] = l.sayOr(of+fmt.Sprint(names[i]), fmt.Sprint(names[i]))
 		}
 	}
-	text := l.sayOr("moment."+m.Phrase, m.Text, names...)
-	if m.Detail != "" && text != m.Text {
-		text += ": " + m.Detail
+	text := l.said("moment."+m.Phrase, m.Text, names...)
+	if m.Detail == "" || text == inWords("en", m.Text) {
+		return text
 	}
-	return visible(text)
+	lang := "en"
+	if m.Kind == "operator" || m.Kind == "discarded" {
+		lang = "" // a person's own words
+	}
+	return text + ": " + inWords(lang, m.Detail)
+}
+
+// said is a message if there is one, and otherwise a text from below, which is English.
+func (l *language) said(id, text string, pairs ...any) template.HTML {
+	if words := l.say(id, pairs...); words != id {
+		return template.HTML(template.HTMLEscapeString(visible(words)))
+	}
+	return inWords("en", text)
+}
+
+// inWords is a text that is in another language than the page, "" for an unknown one.
+func inWords(lang, text string) template.HTML {
+	return template.HTML(fmt.Sprintf(`<span lang="%s">%s</span>`, lang, template.HTMLEscapeString(visible(text))))
 }
 
 // amount is exact money as the language writes it, with the currency's code: shops of several countries look alike.

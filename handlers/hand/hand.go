@@ -36,10 +36,14 @@ type One struct {
 	Mark   string `json:"mark,omitempty"`  // how it stands: another one when anything has happened to it
 	Why    string `json:"reason,omitzero"` // of a refusal
 
-	OrderID    string `json:"-"`
-	SentBefore bool   `json:"-"` // the target may have seen its key
+	OrderID    string          `json:"-"`
+	SentBefore bool            `json:"-"` // the target may have seen its key
+	Objection  store.Objection `json:"-"` // the same as Why, as a word; NoTicket, or "" for no refusal
 	payload    string
 }
+
+// NoTicket is the objection against an act on a ticket that does not exist.
+const NoTicket store.Objection = "no_ticket"
 
 // Kind is so many tickets of one effect, of which the target has or has not seen the keys.
 type Kind struct {
@@ -149,9 +153,9 @@ func (a Act) each(try func(id int64) (store.Ticket, error), r *Report) error {
 		var conflict *store.Conflict
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-			r.Refused = append(r.Refused, One{ID: id, State: "unknown", Why: fmt.Sprintf("there is no ticket %d", id)})
+			r.Refused = append(r.Refused, One{ID: id, State: "unknown", Objection: NoTicket, Why: fmt.Sprintf("there is no ticket %d", id)})
 		case errors.As(err, &conflict):
-			r.Refused = append(r.Refused, One{ID: id, Key: t.Key, Effect: t.EffectType, State: conflict.State, Why: conflict.Why, OrderID: t.AggregateID})
+			r.Refused = append(r.Refused, One{ID: id, Key: t.Key, Effect: t.EffectType, State: conflict.State, Objection: conflict.Objection, Why: conflict.Why, OrderID: t.AggregateID})
 		case err != nil:
 			return err
 		default:
