@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,6 +49,38 @@ func TestCataloguesAgree(t *testing.T) {
 	}) {
 		t.Errorf("--lang does not name %q: %v", graph.Languages, err)
 	}
+}
+
+// Every message is said, here or in main.
+func TestNoDeadWords(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, file := range append(files, "../../main.go") {
+		if !strings.HasSuffix(file, "_test.go") {
+			source.WriteString(readText(t, file))
+		}
+	}
+	var texts map[string]string
+	if err := json.Unmarshal([]byte(readText(t, "words/en.json")), &texts); err != nil {
+		t.Fatal(err)
+	}
+	for id := range texts {
+		if !strings.Contains(source.String(), `.Text("`+id+`"`) {
+			t.Errorf("nobody says %q", id)
+		}
+	}
+}
+
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func TestBannerSpeaks(t *testing.T) {

@@ -2,7 +2,10 @@ package graph
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,6 +63,36 @@ func TestSpanishKnowsEveryWord(t *testing.T) {
 	}
 	if asJSON(t, g) != asJSON(t, New([]Effect{refund, inventory})) && len(g.resources) == 3 {
 		t.Error("translating changed the graph itself")
+	}
+}
+
+// Every text of the catalogue is written into a graph by somebody: here, by an effect, or in main.
+func TestNoDeadWords(t *testing.T) {
+	english, _, err := catalogue("en")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, pattern := range []string{"*.go", "../../*.go", "../../effects/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source.Write(text)
+		}
+	}
+	for id, text := range english {
+		if !strings.Contains(source.String(), strconv.Quote(text)) {
+			t.Errorf("nobody writes %q (%s) into a graph", text, id)
+		}
 	}
 }
 
