@@ -66,6 +66,7 @@ func New(opt Options) *Console {
 // Close ends the streams and what goes on in the background.
 func (c *Console) Close() error {
 	c.close()
+	c.hub.close()
 	c.under.Wait()
 	return nil
 }

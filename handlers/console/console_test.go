@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"fmt"
 	"html"
 	"io"
@@ -457,16 +456,12 @@ func TestTruth(t *testing.T) {
 	if p := s.do("POST", "/truth", url.Values{}); p.status != 303 {
 		t.Fatalf("ask: %d", p.status)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		if p := s.get("/truth"); strings.Contains(p.body, "Answered") {
-			p.wants(200, "invariant: no effect twice", "SELECT effect_key", " ms", "What doctor says")
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no answer")
-		}
-		time.Sleep(20 * time.Millisecond)
+	s.console.under.Wait()
+	s.get("/truth").wants(200, "Answered", "invariant: no effect twice", "SELECT effect_key", " ms", "What doctor says")
+	if !s.console.truth.begin() || s.console.truth.begin() {
+		t.Error("two ask at a time")
 	}
+	s.get("/truth").wants(200, "Answered", `role="status"`)
 }
 
 func TestLanguageIsChosen(t *testing.T) {
@@ -483,54 +478,4 @@ func TestLanguageIsChosen(t *testing.T) {
 		}
 	}
 	s.get("/language?code=xx").wants(404)
-}
-
-// A stream tells what came, in this process or another one, names the orders, and ends at once with the server.
-func TestEvents(t *testing.T) {
-	s := newShop(t)
-	other, err := store.Open(t.Context(), s.db.Path(), store.Options{Synchronous: "OFF"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	lines, ended := s.listen("")
-	time.Sleep(3 * lookEvery) // the stream has its first look behind it
-	s.decide("ORD-1")
-	if got := wait(t, lines, "data: "); !strings.Contains(got, `"ORD-1"`) {
-		t.Errorf("after an order: %s", got)
-	}
-	if err := other.Update(t.Context(), func(tx *store.Tx) error { return tx.Pause(true, "another process") }); err != nil {
-		t.Fatal(err)
-	}
-	if got := wait(t, lines, "data: "); !strings.Contains(got, `"more":true`) {
-		t.Errorf("after a pause by another process: %s", got)
-	}
-	missed, _ := s.listen("1")
-	if got := wait(t, missed, "data: "); !strings.Contains(got, `"more":true`) {
-		t.Errorf("to one that has missed something: %s", got)
-	}
-	began := time.Now()
-	s.console.EndStreams()
-	select {
-	case <-ended:
-	case <-time.After(5 * time.Second):
-		t.Fatal("the stream goes on")
-	}
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("the stream ended after %s", took)
-	}
-}
-
-// Beyond so many streams a page is told to do without.
-func TestStreamsAreBounded(t *testing.T) {
-	h := newHub(newShop(t).db, context.Background())
-	defer h.end()
-	for range mostStreams {
-		if _, ok := h.listen(""); !ok {
-			t.Fatal("refused too early")
-		}
-	}
-	if _, ok := h.listen(""); ok {
-		t.Error("one too many was let in")
-	}
 }

@@ -12,5 +12,5 @@
 //   - no script or style but our own files runs, whatever an order holds: TestNoForeignScript, e2e's TestConsoleLooks
 //   - both languages say everything, with the same placeholders: TestWordsAgree
 //   - every list names what exists, and its counters follow its filter: TestRailCounts
-//   - a stream ends with the server, outlives its time-outs and misses no change: TestEvents
+//   - a stream ends with the server and misses no change: TestEvents; it outlives the server's time-outs: TestStreamOutlivesTimeouts
 package console

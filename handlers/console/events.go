@@ -28,23 +28,33 @@ type hub struct {
 	db    *store.DB
 	ended context.Context
 	end   context.CancelFunc
+	under sync.WaitGroup // who looks
 
 	mu        sync.Mutex
 	listeners map[*listener]struct{}
 	watching  bool
+	joined    chan struct{} // of one place: somebody waits for a look
 }
 
 // listener is one stream. What it has not taken yet is merged into one change.
 type listener struct {
-	after   string // the id of the last change it knows of, as its browser says; "" for none
-	greeted bool
+	after   string             // the id of the last change it knows of, as its browser says; "" for none
+	greeted chan struct{}      // closed by the first look since it came: from then on it is told everything
 	news    chan store.Changes // of one place
 }
 
 func newHub(db *store.DB, closed context.Context) *hub {
-	h := &hub{db: db, listeners: map[*listener]struct{}{}}
+	h := &hub{db: db, listeners: map[*listener]struct{}{}, joined: make(chan struct{}, 1)}
 	h.ended, h.end = context.WithCancel(closed)
 	return h
+}
+
+// close ends the streams and waits until nobody looks at the file any more.
+func (h *hub) close() {
+	h.mu.Lock() // nobody is being let in
+	h.end()
+	h.mu.Unlock()
+	h.under.Wait()
 }
 
 // listen adds a stream; false means that there are too many.
@@ -54,11 +64,15 @@ func (h *hub) listen(after string) (*listener, bool) {
 	if len(h.listeners) >= mostStreams || h.ended.Err() != nil {
 		return nil, false
 	}
-	l := &listener{after: after, news: make(chan store.Changes, 1)}
+	l := &listener{after: after, greeted: make(chan struct{}), news: make(chan store.Changes, 1)}
 	h.listeners[l] = struct{}{}
 	if !h.watching {
 		h.watching = true
-		go h.watch()
+		h.under.Go(h.watch)
+	}
+	select {
+	case h.joined <- struct{}{}:
+	default:
 	}
 	return l, true
 }
@@ -93,13 +107,15 @@ func (h *hub) watch() {
 		}
 		select {
 		case <-ticker.C:
+		case <-h.joined:
 		case <-h.ended.Done():
 			return
 		}
 	}
 }
 
-// tell passes changes on, and tells new streams whether they have missed any. It reports whether anybody listens.
+// tell passes a look's changes on. A stream that is new since the look before is told whether it has missed any, and is
+// greeted: whoever reads the file after that misses nothing. It reports whether anybody listens.
 func (h *hub) tell(place *store.Place, changes store.Changes, seen bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -107,16 +123,20 @@ func (h *hub) tell(place *store.Place, changes store.Changes, seen bool) bool {
 		h.watching = false
 		return false
 	}
+	if !seen {
+		return true
+	}
 	for l := range h.listeners {
-		switch {
-		case !seen || place == nil:
-		case !l.greeted:
-			l.greeted = true
+		select {
+		case <-l.greeted:
+			if changes.Any() {
+				l.hand(changes)
+			}
+		default:
 			if l.after != "" && l.after != strconv.FormatInt(place.Seq, 10) {
 				l.hand(store.Changes{Seq: place.Seq, More: true})
 			}
-		case changes.Any():
-			l.hand(changes)
+			close(l.greeted)
 		}
 	}
 	return true
@@ -133,7 +153,8 @@ func (l *listener) hand(c store.Changes) {
 }
 
 // events is GET /events: a stream of what changed, {"seq":…,"orders":[…],"more":…}; orders are ids, and more says
-// that something changed which they don't name. It ends with the server, not with the server's time-outs.
+// that something changed which they don't name. It says hello once nothing can be missed any more: what changed before
+// that, a page sees that asks for itself again then. It ends with the server, not with the server's time-outs.
 func (c *Console) events(v *visit) error {
 	l, ok := c.hub.listen(v.Request().Header.Get("Last-Event-ID"))
 	if !ok {
@@ -146,6 +167,13 @@ func (c *Console) events(v *visit) error {
 	v.Response().Header().Set("Content-Type", streamedType)
 	v.Response().WriteHeader(http.StatusOK)
 	if v.Request().Method == http.MethodHead {
+		return nil
+	}
+	select {
+	case <-l.greeted:
+	case <-c.hub.ended.Done():
+		return nil
+	case <-v.Request().Context().Done():
 		return nil
 	}
 	alive := time.NewTicker(aliveEvery)
