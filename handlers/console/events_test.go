@@ -112,6 +112,32 @@ func TestStreamOutlivesTimeouts(t *testing.T) {
 	}
 }
 
+// A stream that came after a look is not open before the next one, whose changes it need not be told.
+func TestHelloWaitsForALook(t *testing.T) {
+	s := newShop(t)
+	h := s.console.hub
+	h.watching = true // this test looks
+	opened := make(chan chan string, 1)
+	go func() {
+		lines, _ := s.listen("")
+		opened <- lines
+	}()
+	for joined := false; !joined; {
+		s.get("/orders") // takes longer than a hello
+		h.mu.Lock()
+		joined = len(h.listeners) == 1
+		h.mu.Unlock()
+	}
+	s.get("/orders")
+	select {
+	case <-opened:
+		t.Error("it is open before anybody has looked")
+	default:
+		h.tell(&store.Place{Seq: 7}, store.Changes{Seq: 7, More: true}, true)
+		wait(t, <-opened, ": hello")
+	}
+}
+
 // After Close nobody looks at the file any more, though a stream was open.
 func TestCloseEndsTheLooking(t *testing.T) {
 	s := newShop(t)
