@@ -143,6 +143,9 @@ func TestTheReceiptStays(t *testing.T) {
 				return tx.Log("ana", "credit set", p.order, "a customer called like the order")
 			})
 			s.put("ORD-other", "send_receipt", "receipt:other")
+			s.do(func(tx *store.Tx) error {
+				return tx.NoteCopies(store.Copies{EventID: "EVT-" + p.order, Copies: 2, FirstAt: 1, LastAt: 2})
+			})
 			s.by(`UPDATE outbox SET due_at = 99, failures = 7, crashes = 2, attempts = attempts + 1, claimed_at = 5, claimed_seq = 7`)
 			if diff := cmp.Diff(before, Of(s.story(p.order))); diff != "" {
 				t.Error(diff)
