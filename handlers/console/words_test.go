@@ -241,3 +241,12 @@ func TestWordsOfOthers(t *testing.T) {
 	s.get("/").wants(200, `<span lang="en">the disk is full</span>`, `<span lang="en">the clock is odd</span>`)
 	s.get("/attention").wants(200, `<span lang="en">the disk is full</span>`, `lang="en">the clock is odd<`)
 }
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	body, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}

@@ -1,4 +1,4 @@
-// Package hand is what an operator does to tickets, for the API and the command line alike: first a preview of
+// Package hand is what an operator does to tickets, for the API, the command line and the console alike: first a preview of
 // what would follow, then the same over exactly the tickets that were shown.
 package hand
 
@@ -122,9 +122,7 @@ func (a Act) Carry(ctx context.Context, db *store.DB) (r Report, err error) {
 				return t, err
 			}
 			act := a.on(id)
-			if act.LedgerType = a.LedgerTypes[t.EffectType]; act.LedgerType == "" {
-				act.LedgerType = t.EffectType
-			}
+			act.LedgerType = a.ledgerType(t.EffectType)
 			return tx.ByHand(id, act)
 		}, &r)
 	})
@@ -190,13 +188,15 @@ func (a Act) says(r Report) string {
 	return s
 }
 
+// ledgerType is what the ledger calls an effect type; one that was put in by hand it calls the same.
+func (a Act) ledgerType(effectType string) string {
+	return cmp.Or(a.LedgerTypes[effectType], effectType)
+}
+
 // kinds counts the calls by effect, and by whether the target has seen their key.
 func (a Act) kinds(tickets []One) (kinds []Kind) {
 	for _, t := range tickets {
-		name := a.LedgerTypes[t.Effect]
-		if name == "" {
-			name = t.Effect
-		}
+		name := a.ledgerType(t.Effect)
 		i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Effect == name && k.SentBefore == t.SentBefore })
 		if i < 0 {
 			i = len(kinds)
