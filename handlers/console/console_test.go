@@ -174,7 +174,7 @@ func (s *shop) claim(id int64, then func(*store.Tx, string) (bool, error)) {
 
 var everyPage = []string{"/", "/rail", "/orders", "/attention", "/graph", "/truth", "/relay", "/tickets/1", "/orders/ORD-1", "/orders/ORD-1/receipt"}
 
-// Every page is whole in both languages, and says nothing in the other one's words.
+// Every page is whole in the language that the browser asks for, and so is its middle part alone.
 func TestPages(t *testing.T) {
 	s := newShop(t)
 	s.bury(s.decide("ORD-1"), "rejected: 422")
@@ -191,6 +191,18 @@ func TestPages(t *testing.T) {
 			if head := s.do("HEAD", path, nil); head.status != 200 || head.body != "" {
 				t.Errorf("HEAD %s: %d", path, head.status)
 			}
+		}
+	}
+}
+
+// A cause of which only the newest tickets were looked at has more than it says, and says so.
+func TestCausesSayWhenThereAreMore(t *testing.T) {
+	s := newShop(t)
+	for more, want := range map[bool]string{true: "≥ 7 tickets", false: "· 7 tickets"} {
+		var b strings.Builder
+		body := &attentionSheet{Causes: []store.Cause{{Status: "dead", EffectType: store.TicketIssueRefund, Tickets: 7, AtLeast: more}}}
+		if err := s.console.shown["en"].pages["attention"].ExecuteTemplate(&b, "page", sheet{Body: body}); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("of more (%t) it does not say %q: %v\n%s", more, want, err, b.String())
 		}
 	}
 }

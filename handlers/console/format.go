@@ -21,7 +21,7 @@ func (l *language) funcs() template.FuncMap {
 	return template.FuncMap{
 		"t": l.say, "tor": l.sayOr, "said": l.said, "n": l.number, "money": l.amount, "when": l.when, "clock": l.clock, "age": l.age,
 		"path": url.PathEscape, "list": func(all ...any) []any { return all }, "visible": visible, "pretty": pretty,
-		"query": queryWith, "lower": strings.ToLower, "has": strings.Contains,
+		"query":  queryWith,
 		"moment": l.moment, "toint64": func(n int) int64 { return int64(n) },
 		"shell": shellQuoted, "orderpath": orderPath, "receiptpath": receiptPath,
 		"deref": func(n *int64) int64 {

@@ -14,7 +14,7 @@ const logRows = 50
 type relaySheet struct {
 	Relays     []store.Relay
 	Paused     bool
-	Processing []store.Ticket // the oldest claims first
+	Processing []store.Ticket // the newest tickets first, pageRows at the most
 	Targets    []hand.Target
 	Settings   []Setting
 	Log        []store.OperatorAct
