@@ -23,6 +23,7 @@ type Changes struct {
 // Any reports whether anything has changed.
 func (c Changes) Any() bool { return c.More || len(c.Orders) > 0 }
 
+// Each is the end of a primary key.
 const sqlPlace = `SELECT (SELECT value FROM sequence WHERE id = 1), (SELECT coalesce(max(rowid), 0) FROM events), (SELECT coalesce(max(rowid), 0) FROM orders),
 	(SELECT coalesce(max(id), 0) FROM outbox), (SELECT coalesce(max(id), 0) FROM external_effects_log), (SELECT coalesce(max(id), 0) FROM attempts)`
 

@@ -30,15 +30,3 @@ func (tx *Tx) Credits(afterCustomer, afterCurrency, customerID string, limit int
 		return scan(&c.CustomerID, &c.Currency, &c.Limit, &c.UpdatedAt)
 	})
 }
-
-const sqlLog = `INSERT INTO operator_log (at, who, action, subject, detail, seq) VALUES ($1, $2, $3, $4, $5, $6)`
-
-// Log appends to the operator log what somebody did.
-func (tx *Tx) Log(who, action, subject, detail string) error {
-	seq, err := tx.seq()
-	if err != nil {
-		return err
-	}
-	_, err = tx.exec(sqlLog, tx.now, who, action, subject, detail, seq)
-	return err
-}
