@@ -9,11 +9,11 @@ import (
 
 // receiptAnswer is a receipt as JSON. sha256 is that of the lines, each with its line break.
 type receiptAnswer struct {
-	OrderID string    `json:"order_id"`
-	SHA256  string    `json:"sha256"`
-	Lines   []string  `json:"lines"`
-	SQL     []string  `json:"sql"`
-	Verdict receipt.V `json:"verdict"`
+	OrderID string          `json:"order_id"`
+	SHA256  string          `json:"sha256"`
+	Lines   []string        `json:"lines"`
+	SQL     []string        `json:"sql"`
+	Verdict receipt.Verdict `json:"verdict"`
 }
 
 // Run prints the receipt's text and nothing else, so that its SHA-256 is that of what was printed.

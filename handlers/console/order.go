@@ -12,7 +12,7 @@ import (
 type orderSheet struct {
 	ID      string
 	Story   store.Story
-	Verdict receipt.V
+	Verdict receipt.Verdict
 	Hash    string // of the receipt
 	Now     int64
 }
@@ -31,14 +31,14 @@ func (c *Console) orderOf(v *visit, id string) error {
 	if err != nil {
 		return err
 	}
-	s.Verdict, s.Hash = receipt.Verdict(s.Story), receipt.Of(s.Story).SHA256
+	s.Verdict, s.Hash = receipt.Judge(s.Story), receipt.Of(s.Story).SHA256
 	return v.show(http.StatusOK, "order", sheet{Live: true, Every: 30, Order: s.ID, Title: v.lang.say("order.heading", "ID", visible(s.ID)), Body: &s})
 }
 
 // receiptSheet is the proof receipt of an order, to be printed.
 type receiptSheet struct {
 	Receipt receipt.Receipt
-	Verdict receipt.V
+	Verdict receipt.Verdict
 	File    string
 }
 
@@ -53,7 +53,7 @@ func (c *Console) receiptOf(v *visit, id string) error {
 	if err != nil {
 		return err
 	}
-	s := receiptSheet{receipt.Of(story), receipt.Verdict(story), c.opt.DB.Path()}
+	s := receiptSheet{receipt.Of(story), receipt.Judge(story), c.opt.DB.Path()}
 	return v.show(http.StatusOK, "receipt", sheet{Title: v.lang.say("receipt.heading", "ID", visible(id)), Body: &s})
 }
 

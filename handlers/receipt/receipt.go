@@ -18,12 +18,12 @@ type Receipt struct {
 	Text    string   // the lines, each with its "\n"
 	SHA256  string   // hex, of Text
 	SQL     []string // the queries that list the very rows, for `comanda sql`
-	Verdict V
+	Verdict Verdict
 }
 
 // Of makes the receipt of a story that store.Tx.Story told.
 func Of(s store.Story) Receipt {
-	r := Receipt{OrderID: orderID(s), Verdict: Verdict(s)}
+	r := Receipt{OrderID: orderID(s), Verdict: Judge(s)}
 	r.Lines = append([]string{form, "order " + quote(r.OrderID)}, rowLines(s)...)
 	if open := openLine(s); open != "" {
 		r.Lines = append(r.Lines, open)

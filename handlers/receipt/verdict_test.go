@@ -127,7 +127,7 @@ func TestNeverOnceWithoutProof(t *testing.T) {
 		{"not taken back at all", "taken back", Contradiction, func(s *store.Story) { s.Order.Compensating = false }},
 	} {
 		t.Run(c.what, func(t *testing.T) {
-			v := Verdict(after(t, c.play, c.spoil))
+			v := Judge(after(t, c.play, c.spoil))
 			if v.Code != c.code || c.code != InventoryMixed && strings.Contains(v.Text, "exactly once") {
 				t.Errorf("%+v, want %s", v, c.code)
 			}
@@ -145,11 +145,11 @@ func TestVerdictAt(t *testing.T) {
 		for _, l := range story.Ledger {
 			want = max(want, l.CreatedAt)
 		}
-		if got := Verdict(story).At; got != want {
+		if got := Judge(story).At; got != want {
 			t.Errorf("%s: %d, want %d", p.name, got, want)
 		}
 	}
-	if v := Verdict(store.Story{}); v.Code != Contradiction || v.At != 0 {
+	if v := Judge(store.Story{}); v.Code != Contradiction || v.At != 0 {
 		t.Errorf("of nothing: %+v", v)
 	}
 }
