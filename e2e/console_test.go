@@ -138,6 +138,26 @@ func TestConsoleActs(t *testing.T) {
 	}
 }
 
+// A page that is asked for again does not take a button away that is being pressed, and has the answer afterwards.
+func TestConsoleHoldsStill(t *testing.T) {
+	b := newBrowser(t)
+	_, base := consoleShop(t)
+	b.must(t, chromedp.Navigate(base+"/tickets/2"), chromedp.WaitReady("footer"))
+	b.until(t, "the stream", `document.querySelector("#livestate").className === "live"`)
+	var stays bool
+	b.eval(t, `new Promise(stays => {
+		window.aim = document.querySelector("button[name=do]");
+		document.addEventListener("htmx:afterRequest", () => stays(window.aim.isConnected), { once: true });
+		htmx.trigger("#page", "refresh");
+		document.dispatchEvent(new PointerEvent("pointerdown"));
+	})`, &stays)
+	if !stays {
+		t.Error("the button went while it was pressed")
+	}
+	b.eval(t, `(document.dispatchEvent(new PointerEvent("pointerup")), true)`, new(bool))
+	b.until(t, "the page as it is now", `!window.aim.isConnected`)
+}
+
 // What comes in while somebody watches appears without a reload, in ten tabs at once; a page that is paused stays as
 // it is.
 func TestConsoleIsLive(t *testing.T) {

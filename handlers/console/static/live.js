@@ -60,7 +60,10 @@
   let under = 0, restUntil = 0, timer = 0;
   function refresh() {
     if (!live || !window.htmx || paused() || timer) return;
-    if (held()) return state("held");
+    if (held()) {
+      missed = pressed;
+      return state("held");
+    }
     const wait = under ? 200 : Math.max(0, restUntil - performance.now());
     timer = setTimeout(() => {
       timer = 0;
@@ -69,10 +72,21 @@
     }, wait);
   }
 
-  // Whoever is about to choose or to write something must not have it taken out of their hands.
+  // Whoever is about to choose or to write something must not have it taken out of their hands. A button that another
+  // takes the place of between press and release is not clicked.
+  let pressed = false, missed = false;
+  document.addEventListener("pointerdown", () => { pressed = true; }, true);
+  for (const name of ["pointerup", "pointercancel"]) {
+    document.addEventListener(name, () => setTimeout(() => { // after the click
+      pressed = false;
+      if (!missed) return;
+      missed = false;
+      refresh();
+    }), true);
+  }
   function held() {
     const at = document.activeElement;
-    return !!page.querySelector("input[type=checkbox]:checked") || (page.contains(at) && /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName) && at.type !== "checkbox");
+    return pressed || !!page.querySelector("input[type=checkbox]:checked") || (page.contains(at) && /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName) && at.type !== "checkbox");
   }
 
   document.addEventListener("sse:changed", (e) => {
@@ -104,6 +118,10 @@
   const names = (el) => el.id ? "#" + CSS.escape(el.id) : el.getAttribute("href") ? el.tagName + '[href="' + CSS.escape(el.getAttribute("href")) + '"]' : el.name ? el.tagName + '[name="' + CSS.escape(el.name) + '"][value="' + CSS.escape(el.value) + '"]' : null;
   document.addEventListener("htmx:beforeSwap", (e) => {
     if (e.target !== page) return;
+    if (held()) { // since it was asked for
+      e.detail.shouldSwap = false;
+      return refresh();
+    }
     if (e.detail.xhr.status === 404) e.detail.shouldSwap = true;
     focused = page.contains(document.activeElement) && document.activeElement !== page ? names(document.activeElement) : null;
     open = [...page.querySelectorAll("details")].map((d) => d.open);
