@@ -34,6 +34,7 @@ var plans = []struct{ name, text, want string }{
 	{"ledger by evidence", sqlLedgerByEvidence, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
 	{"any compensating", sqlAnyCompensating, "SCAN orders USING COVERING INDEX orders_compensating"},
 	{"open line", sqlOpenLine, "SEARCH outbox USING INDEX outbox_order_id (aggregate_id=?)"},
+	{"event or order", sqlKnown, "COMPOUND QUERY | LEFT-MOST SUBQUERY | SEARCH events USING COVERING INDEX sqlite_autoindex_events_1 (event_id=?) | UNION ALL | SEARCH orders USING COVERING INDEX sqlite_autoindex_orders_1 (order_id=?)"},
 	{"event", sqlEvent, "SEARCH events USING INDEX sqlite_autoindex_events_1 (event_id=?)"},
 	{"order", sqlOrder, "SEARCH orders USING INDEX sqlite_autoindex_orders_1 (order_id=?)"},
 	{"credit", sqlCreditLimit, "SEARCH credit_limits USING PRIMARY KEY (customer_id=? AND currency=?)"},

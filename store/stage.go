@@ -75,3 +75,7 @@ func (db *DB) Writer() WriterState {
 	}
 	return state
 }
+
+// GetsOn reports whether a write can be expected to begin at once and to end well: no other process has the file's
+// lock, and the last commit did not fail.
+func (db *DB) GetsOn() bool { return db.Writer().Doing != Locked && db.LastCommit() == nil }

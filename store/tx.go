@@ -170,18 +170,22 @@ func (tx *Tx) fail(err error) error {
 
 const sqlSequence = `SELECT value FROM sequence WHERE id = 1`
 
-// seq hands out the next place in the one sequence over all tables. The counter row is read once
-// and written once a transaction.
-func (tx *Tx) seq() (int64, error) {
+// seq hands out the next place in the one sequence over all tables.
+func (tx *Tx) seq() (int64, error) { return tx.seqs(1) }
+
+// seqs hands out the next n places and returns the first. The counter row is read once and written once a
+// transaction.
+func (tx *Tx) seqs(n int64) (int64, error) {
 	if !tx.read {
 		if _, err := tx.find(sqlSequence, nil, &tx.next); err != nil {
 			return 0, err
 		}
 		tx.read = true
 	}
-	tx.next++
+	first := tx.next + 1
+	tx.next += n
 	tx.used = true
-	return tx.next, nil
+	return first, nil
 }
 
 func (tx *Tx) writeSeq() error {
