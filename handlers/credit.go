@@ -78,9 +78,9 @@ func (d *Director) askCredit(ctx context.Context, o *order.Order) (Verdict, erro
 	if o.Amount.IsZero() {
 		return Known(Credit{OK: true, Source: SourceNobody}), nil
 	}
-	source := d.Credit
-	if source == nil {
-		source = localBook{SourceBook}
+	q := CreditQuestion{EventID: o.EventID, OrderID: o.OrderID, CustomerID: o.CustomerID, Amount: o.Amount, Currency: o.Currency}
+	if d.Credit == nil {
+		return localBook{SourceBook}.Check(ctx, q)
 	}
 	wait := d.CreditWait
 	if wait == 0 {
@@ -88,8 +88,7 @@ func (d *Director) askCredit(ctx context.Context, o *order.Order) (Verdict, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	verdict, err := source.Check(ctx, CreditQuestion{EventID: o.EventID, OrderID: o.OrderID, CustomerID: o.CustomerID,
-		Amount: o.Amount, Currency: o.Currency})
+	verdict, err := d.Credit.Check(ctx, q)
 	if err == nil && verdict == nil {
 		err = errors.New("the credit source gave no verdict")
 	}

@@ -64,11 +64,10 @@ func (d *Director) Triage(ctx context.Context, body []byte) (Answer, error) {
 	digest := o.Digest()
 	in := incoming{order: o, body: body, digest: digest[:]}
 
-	var seen findings
-	err = d.DB.View(ctx, func(tx *store.Tx) (err error) {
-		seen, err = in.lookUp(tx)
-		return err
-	})
+	if d.Credit == nil && d.DB.GetsOn() {
+		return d.decideAtOnce(ctx, in)
+	}
+	seen, err := d.look(ctx, in)
 	if err != nil {
 		return Answer{}, fmt.Errorf("look up the event: %w", err)
 	}
@@ -81,7 +80,26 @@ func (d *Director) Triage(ctx context.Context, body []byte) (Answer, error) {
 			return Answer{}, err
 		}
 	}
-	return d.decideOnce(ctx, in, verdict)
+	answer, _, err := d.decideOnce(ctx, in, verdict)
+	return answer, err
+}
+
+// decideAtOnce is for the local book, which nobody waits for: the look-ups in the deciding transaction are the only
+// ones. Where that transaction does not come to its end (a full disk, a held file) an event that was accepted before is
+// answered all the same.
+func (d *Director) decideAtOnce(ctx context.Context, in incoming) (Answer, error) {
+	verdict, err := d.askCredit(ctx, in.order)
+	if err != nil {
+		return Answer{}, err
+	}
+	answer, known, err := d.decideOnce(ctx, in, verdict)
+	if fault := new(Problem); err == nil || errors.As(err, &fault) || errors.Is(err, store.ErrUnknownOutcome) && !known {
+		return answer, err
+	}
+	if seen, lookErr := d.look(ctx, in); lookErr == nil && seen.isEvent {
+		return in.again(seen)
+	}
+	return Answer{}, err
 }
 
 // refusedOrder is the decoder's problem with its status.
@@ -105,8 +123,20 @@ type findings struct {
 	order     store.Order
 }
 
+// look makes the look-ups on what is on disk now.
+func (d *Director) look(ctx context.Context, in incoming) (seen findings, err error) {
+	err = d.DB.View(ctx, func(tx *store.Tx) (err error) {
+		seen, err = in.lookUp(tx)
+		return err
+	})
+	return seen, err
+}
+
 // lookUp makes the first two look-ups: the event id, then the order's standing decision.
 func (in incoming) lookUp(tx *store.Tx) (f findings, err error) {
+	if known, err := tx.Known(in.order.EventID, in.order.OrderID); err != nil || !known {
+		return f, err
+	}
 	if f.event, f.isEvent, err = tx.Event(in.order.EventID); err != nil {
 		return f, err
 	}
@@ -161,19 +191,20 @@ func (in incoming) answer(status string, standing store.Order) Answer {
 }
 
 // decideOnce is the deciding transaction. The look-ups are made again in it, and only these count.
-// A refusal is a result, not an error: an error would make the whole group run again.
-func (d *Director) decideOnce(ctx context.Context, in incoming, verdict Verdict) (Answer, error) {
-	var answer Answer
+// A refusal is a result, not an error: an error would make the whole group run again. known says whether the event
+// was found there.
+func (d *Director) decideOnce(ctx context.Context, in incoming, verdict Verdict) (answer Answer, known bool, err error) {
 	var refusal error
 	crashed := false // the transaction may run more than once, the crash point counts orders
-	err := d.DB.Accept(ctx, func(tx *store.Tx) error {
-		answer, refusal = Answer{}, nil
+	err = d.DB.Accept(ctx, func(tx *store.Tx) error {
+		answer, refusal, known = Answer{}, nil, false
 		f, err := in.lookUp(tx)
 		switch {
 		case err != nil:
 			return err
 		case f.isEvent:
 			answer, refusal = in.again(f)
+			known = true
 			return nil
 		case f.isDecided:
 			answer, err = in.recordLate(tx, f.order)
@@ -186,12 +217,12 @@ func (d *Director) decideOnce(ctx context.Context, in incoming, verdict Verdict)
 		return err
 	})
 	if err != nil {
-		return Answer{}, fmt.Errorf("decide: %w", err)
+		return Answer{}, known, fmt.Errorf("decide: %w", err)
 	}
 	if refusal == nil && answer.Status == statusAccepted {
 		d.crash("triage.after_commit")
 	}
-	return answer, refusal
+	return answer, known, refusal
 }
 
 // record decides the order and writes the event, the decision and the tickets.
@@ -208,7 +239,7 @@ func (in incoming) record(tx *store.Tx, verdict Verdict) (Answer, error) {
 	if _, err := tx.Record(store.Decision{Event: in.event(outcomeDecided, nil), Order: standing, Tickets: d.tickets}); err != nil {
 		return Answer{}, err
 	}
-	return in.answer(statusAccepted, *standing), nil
+	return Answer{Status: statusAccepted, EventID: in.order.EventID, OrderID: in.order.OrderID, CreditOK: credit.OK, Decision: d.name, Tickets: d.keys()}, nil
 }
 
 // recordLate keeps an event that came for an order which has its decision.
