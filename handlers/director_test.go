@@ -277,6 +277,19 @@ func TestBusyFile(t *testing.T) {
 	r.get("/readyz").is(200, `{"ready":true}`)
 }
 
+// The first that comes when the file is held, or the disk is full, may be a duplicate: nothing has told of either yet.
+func TestDuplicateIsFirstToMeetABusyFile(t *testing.T) {
+	r := newRig(t)
+	r.post(contractBody).wants(200)
+	other := r.otherClient()
+	defer other.Close()
+	if _, err := other.Exec(`BEGIN IMMEDIATE`); err != nil {
+		t.Fatal(err)
+	}
+	r.post(contractBody).wants(200, `"duplicate"`)
+	r.post(body("EVT-1", "O", "1", oneLine)).problem(422, "event-id-reused")
+}
+
 func TestCrashPoints(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
