@@ -14,6 +14,13 @@ var builds string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		if os.Getenv(bareVar) != "" {
+			if err := serveBare(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+			return 0
+		}
 		dir, err := os.MkdirTemp("", "comanda-e2e-")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
