@@ -89,9 +89,10 @@ func (db *DB) Accept(ctx context.Context, fn func(*Tx) error) error {
 		return err
 	}
 	return db.Update(ctx, func(tx *Tx) error {
-		if db.ballast.givenUp() { // meanwhile
+		if !tx.roomy && db.ballast.givenUp() { // meanwhile
 			return errNoRoom
 		}
+		tx.roomy = true
 		return fn(tx)
 	})
 }

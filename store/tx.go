@@ -66,6 +66,7 @@ type Tx struct {
 	wrote bool  // a statement changed a row: the commit is a sync
 	wake  bool  // a ticket became due
 	tight bool  // the disk is nearly full: what can be done without is not done
+	roomy bool  // there was room for what is new when the first that is new asked
 }
 
 // Now is the transaction's one moment in Unix milliseconds.
