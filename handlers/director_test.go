@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -288,6 +290,38 @@ func TestDuplicateIsFirstToMeetABusyFile(t *testing.T) {
 	}
 	r.post(contractBody).wants(200, `"duplicate"`)
 	r.post(body("EVT-1", "O", "1", oneLine)).problem(422, "event-id-reused")
+}
+
+// While a new order waits for a file that another program holds, a duplicate does not.
+func TestDuplicateWaitsForNoWriter(t *testing.T) {
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "comanda.db"), store.Options{BusyTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	r := newRig(t, func(o *Options) { o.DB = db })
+	r.db = db
+	r.post(contractBody).wants(200)
+	other := r.otherClient()
+	defer other.Close()
+	if _, err := other.Exec(`BEGIN IMMEDIATE`); err != nil {
+		t.Fatal(err)
+	}
+	waits := make(chan reply, 1)
+	go func() { waits <- r.post(body("E", "O", "1", oneLine)) }()
+	for db.Writer().Doing != store.Locked {
+		runtime.Gosched()
+	}
+	r.post(contractBody).wants(200, `"duplicate"`)
+	select {
+	case a := <-waits:
+		t.Fatalf("the order that waits was answered %d while the file was held", a.status)
+	default:
+	}
+	if _, err := other.Exec(`ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	(<-waits).wants(200, `"accepted"`)
 }
 
 func TestCrashPoints(t *testing.T) {
