@@ -28,6 +28,7 @@ import (
 	"comanda/handlers/cli"
 	"comanda/handlers/console"
 	"comanda/handlers/graph"
+	"comanda/handlers/metrics"
 	"comanda/relay"
 	"comanda/store"
 )
@@ -105,6 +106,7 @@ type appliance struct {
 	loop   *relay.Loop // nil with --no-relay
 	boot   *relay.BootReport
 	dog    *relay.Watchdog
+	dials  *metrics.Metrics
 	crash  func(string)
 	log    *slog.Logger
 }
@@ -119,9 +121,13 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 	if a.crash, err = e2e.CrashPoints(crashPlan, p.stderr, func(fn func()) { a.db.Still(fn) }); err != nil {
 		return nil, cli.Usage(err)
 	}
-	if a.db, err = store.Open(ctx, c.DB, p.disk); err != nil {
+	a.dials = newDials()
+	disk := p.disk
+	disk.Committed = a.dials.Commit
+	if a.db, err = store.Open(ctx, c.DB, disk); err != nil {
 		return nil, err
 	}
+	a.dials.Watch(a.db)
 	if err := a.lookAtClock(ctx); err != nil {
 		return nil, errors.Join(err, a.db.Close())
 	}
@@ -139,6 +145,7 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 		DB: a.db, Holder: a.holder, Effects: effectsByTicket(), Batch: c.Batch, Lease: c.Lease, Workers: c.Workers,
 		Remotes: remotes, RetryBase: c.Remote.Retry.Base, RetryMax: c.Remote.Retry.Max, RetryBudget: c.Remote.Retry.Budget,
 		Compensate: c.Remote.Compensate, Crash: a.crash, Log: a.log,
+		Observe: relay.Observer{Turn: a.dials.Turn, Sent: a.dials.Sent},
 	})
 	a.loop = relay.NewLoop(a.runner, schedule)
 	stop, err := a.db.Arrive(ctx, a.holder)
@@ -148,6 +155,17 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 	a.boot = &relay.BootReport{DB: a.db, Stop: stop, Log: a.log}
 	a.dog = &relay.Watchdog{DB: a.db, Loop: a.loop, Log: a.log, Also: a.boot.Troubles}
 	return a, nil
+}
+
+// newDials builds the instruments, which count from before the file is opened.
+func newDials() *metrics.Metrics {
+	targets := map[string]string{}
+	for ticket, e := range effectsByTicket() {
+		targets[ticket] = e.Kind().KeyPrefix
+	}
+	v := cli.ReadVersion()
+	return metrics.New(metrics.Options{Targets: targets, Names: targetNames,
+		Build: map[string]string{"version": v.Version, "commit": v.Commit, "go": v.Go, "sqlite": v.SQLite}})
 }
 
 // lookAtClock says whether the times of what follows can be right. Nothing waits for that.
@@ -293,6 +311,7 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 func (a *appliance) options(serving context.Context, credit cli.CreditConfig) handlers.Options {
 	opt := handlers.Options{
 		DB: a.db, Graph: dependencyGraph(), Crash: a.crash, Log: a.log, TargetNames: targetNames, LedgerTypes: ledgerTypes(),
+		Metrics: a.dials.Handler(), Observe: func(s handlers.Seen) { a.dials.Request(s.Route, s.Method, s.Status, s.Accept, s.Took) },
 		Watch: func() (reasons, warnings []string) {
 			wrong, worth := a.dog.Look()
 			return details(wrong), details(worth)

@@ -57,7 +57,9 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			p = problemOf(err)
 			c.Error(p) // through echo's hook to writeProblem
 		}
-		s.logRequest(c, p, s.opt.Now().Sub(begun))
+		took := s.opt.Now().Sub(begun)
+		s.opt.Observe(seen(c, took))
+		s.logRequest(c, p, took)
 		return nil
 	}
 }
@@ -98,7 +100,9 @@ func level(r *http.Request, status int) slog.Level {
 	return slog.LevelInfo
 }
 
-func isProbe(r *http.Request) bool { return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" }
+func isProbe(r *http.Request) bool {
+	return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" || r.URL.Path == "/metrics"
+}
 
 func shorten(s string) string {
 	const longest = 300

@@ -14,6 +14,9 @@ func (s *Server) routes() {
 
 	s.get("/healthz", s.getHealth)
 	s.get("/readyz", s.getReady)
+	if s.opt.Metrics != nil {
+		s.get("/metrics", echo.WrapHandler(s.opt.Metrics))
+	}
 
 	s.get("/api/orders", s.listOrders)
 	s.get("/api/orders/:id", s.getOrder)

@@ -34,6 +34,10 @@ type Options struct {
 	Graph any
 	// Console answers / and the pages below it; nil answers 404 there.
 	Console Pages
+	// Metrics answers /metrics; nil answers 404.
+	Metrics http.Handler
+	// Observe is told of each request once it is answered. It must be quick; nil tells nobody.
+	Observe func(Seen)
 	// Crash is called at the crash points "triage.before_commit" and "triage.after_commit".
 	Crash func(point string)
 	Log   *slog.Logger     // nil discards
@@ -49,6 +53,9 @@ type Pages interface {
 func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Observe == nil {
+		o.Observe = func(Seen) {}
 	}
 	if o.Now == nil {
 		o.Now = time.Now

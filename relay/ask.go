@@ -26,7 +26,7 @@ func (l *lane) ask(ctx context.Context, j *job, past store.Past) (e end, never b
 	if err != nil {
 		return end{}, false, err
 	}
-	f := l.remote.Door.Lookup(limited, begun.Letter.Key)
+	f := l.lookup(limited, begun.Letter.Key)
 	since := time.Duration(past.LastMS)*time.Millisecond + time.Since(asked)
 	if f.Knowledge == store.Absent && since >= l.remote.LookupGrace {
 		f = l.control(ctx, j, past, f)
@@ -48,7 +48,7 @@ func (l *lane) control(ctx context.Context, j *job, past store.Past, f store.Fin
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.remote.Timeout)
 	defer cancel()
-	switch c := l.remote.Door.Lookup(ctx, past.ControlKey); c.Knowledge {
+	switch c := l.lookup(ctx, past.ControlKey); c.Knowledge {
 	case store.Found:
 		return f
 	case store.CouldNotAsk:
@@ -56,6 +56,13 @@ func (l *lane) control(ctx context.Context, j *job, past store.Past, f store.Fin
 	default:
 		return unclear("the lookup says that it never happened, but it does not find %s either, which is done", past.ControlKey)
 	}
+}
+
+func (l *lane) lookup(ctx context.Context, key string) store.Finding {
+	began := time.Now()
+	f := l.remote.Door.Lookup(ctx, key)
+	l.r.opt.Observe.Sent(l.remote.Name, "lookup", string(f.Knowledge), time.Since(began))
+	return f
 }
 
 // heed writes down what a lookup found out, and does what follows.

@@ -17,7 +17,8 @@ type result struct {
 	kind   store.Kind
 	begun  bool
 	err    error
-	park   string // why no further try would help; "" when one would
+	park   string    // why no further try would help; "" when one would
+	began  time.Time // its turn
 	took   time.Duration
 }
 
@@ -32,8 +33,9 @@ const stopGrace = 8 * time.Second
 // in the order of the tickets.
 func (r *Runner) carryAll(ctx context.Context, claim store.Claim) []result {
 	results := make([]result, len(claim.Tickets))
+	now := time.Now()
 	for i, t := range claim.Tickets {
-		results[i].ticket = t
+		results[i].ticket, results[i].began = t, now
 	}
 	effects, cancel := r.graceful(ctx, claim)
 	defer cancel()
@@ -68,8 +70,8 @@ func (r *Runner) graceful(ctx context.Context, claim store.Claim) (context.Conte
 // carry runs the effect of one ticket. While it runs, the holder's lock file names the ticket, so
 // that a crash of the process is charged to it.
 func (r *Runner) carry(ctx context.Context, res *result) {
-	began := time.Now()
-	defer func() { res.took = time.Since(began) }()
+	res.began = time.Now()
+	defer func() { res.took = time.Since(res.began) }()
 	effect, ok := r.opt.Effects[res.ticket.EffectType]
 	if !ok {
 		res.begun, res.park = true, "unknown type"

@@ -40,6 +40,7 @@ type Options struct {
 	Workers int                // tickets carried out at once; 0 means 4
 	Crash   func(point string) // the crash points of proofs; nil does nothing
 	Log     *slog.Logger       // nil discards
+	Observe Observer           // its funcs may be nil
 
 	Remotes     []Remote      // the targets that have an address; the effects of others are local
 	RetryBase   time.Duration // 0 means 5 s
@@ -65,6 +66,7 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	o.Observe = o.Observe.withDefaults()
 	if o.RetryBase == 0 {
 		o.RetryBase = 5 * time.Second
 	}
@@ -377,6 +379,7 @@ func orLost(ok bool, outcome string) string {
 // report counts and logs what is committed, one line a ticket.
 func (r *Runner) report(settled []settlement, tally *Tally) {
 	for _, s := range settled {
+		r.opt.Observe.Turn(r.turnOf(s.ticket.EffectType), s.outcome, time.Since(s.began))
 		level := slog.LevelInfo
 		switch s.outcome {
 		case string(store.Done), string(store.AlreadyDone):

@@ -122,7 +122,9 @@ func (l *lane) send(ctx context.Context, j *job, past store.Past) (end, error) {
 		return end{}, err
 	}
 	l.r.opt.Crash("effect.before_send")
+	began := time.Now()
 	reply := l.remote.Door.Send(ctx, begun.Letter)
+	l.r.opt.Observe.Sent(l.remote.Name, "send", string(reply.Evidence), time.Since(began))
 	l.r.opt.Crash("effect.after_send")
 	return l.settle(ctx, j, past, begun.ID, reply)
 }
@@ -341,5 +343,10 @@ func (l *lane) report(j job, e end, err error, began time.Time) (sum Tally) {
 		attrs = append(attrs, "error", err.Error())
 	}
 	l.log.Log(context.Background(), level, "ticket", attrs...)
+	outcome := e.outcome
+	if err != nil || outcome == "" {
+		outcome = unsettled
+	}
+	l.r.opt.Observe.Turn(l.remote.Name, outcome, time.Since(began))
 	return sum
 }

@@ -156,7 +156,11 @@ func (db *DB) commitGroup(group []*member) {
 		}
 		return
 	}
+	began := time.Now()
 	err := db.commit(tx)
+	if db.opt.Committed != nil && (tx.wrote || err != nil) {
+		db.opt.Committed(len(group), time.Since(began), err)
+	}
 	db.makeRoom(err) // for the next ones: this one's outcome is unknown
 	db.health.commit(err, tx.wrote)
 	if err == nil && tx.used {

@@ -19,7 +19,7 @@ const clockSlack = 2 * time.Second
 func (db *DB) lookAtClock(ctx context.Context) []Check {
 	now := db.opt.Now()
 	return []Check{
-		judgeClock(clockSynchronised()),
+		judgeClock(ClockSynchronised()),
 		db.ask(ctx, "clock against the newest row", sqlNewest, func(a Answer, c *Check) {
 			newest, err := strconv.ParseInt(a.first(), 10, 64)
 			if err != nil {

@@ -44,8 +44,8 @@ func filesystemName(fsType int64) string {
 	return fmt.Sprintf("type 0x%x", uint32(fsType))
 }
 
-// clockSynchronised asks the kernel whether something keeps the clock right.
-func clockSynchronised() (bool, error) {
+// ClockSynchronised asks the kernel whether something keeps the clock right.
+func ClockSynchronised() (bool, error) {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)
 	if err != nil {

@@ -9,5 +9,5 @@ var errOnlyLinux = errors.New("this can only be told on Linux")
 // SpaceUnder can only be told on Linux.
 func SpaceUnder(string) (Space, error) { return Space{}, errOnlyLinux }
 
-// clockSynchronised can only be told on Linux.
-func clockSynchronised() (bool, error) { return false, errOnlyLinux }
+// ClockSynchronised can only be told on Linux.
+func ClockSynchronised() (bool, error) { return false, errOnlyLinux }

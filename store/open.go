@@ -41,6 +41,10 @@ type Options struct {
 	// VFS is SQLite's name of another way to the disk, for what cuts the power (package crashdisk); empty means its own.
 	VFS string
 
+	// Committed is told of each commit that wrote or failed, by the one writer: how many members shared it, how long the
+	// COMMIT itself took, its fsync included, and its error. It must be quick. nil tells nobody.
+	Committed func(members int, took time.Duration, err error)
+
 	// Ballast keeps a file of room beside this one, for the end of what was accepted on a full disk (Room, Accept).
 	Ballast bool
 

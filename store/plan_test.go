@@ -80,6 +80,9 @@ var plans = []struct{ name, text, want string }{
 	{"a ticket by its key", sqlKeyTicket, "SEARCH outbox USING COVERING INDEX sqlite_autoindex_outbox_1 (idempotency_key=?)"},
 	{"an order by a key", sqlKeyOrder, "COMPOUND QUERY | LEFT-MOST SUBQUERY | SEARCH ledger USING PRIMARY KEY (effect_key=?) | UNION ALL | SEARCH external_effects_log USING INDEX external_effects_log_key (effect_key=?)"},
 	{"done of a type", sqlDoneOf, "SCAN ticket_counts"},
+	{"depth of what waits", sqlDepthPending, "SCAN outbox USING COVERING INDEX outbox_pending"},
+	{"depth of what is carried out", sqlDepthProcessing, "SCAN outbox USING INDEX outbox_processing | USE TEMP B-TREE FOR GROUP BY"},
+	{"when a ticket was put", sqlCreatedAt, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
 	{"sent between", sqlSentBetween, "SCAN targets | SEARCH attempts USING COVERING INDEX attempts_done (target=? AND id>? AND id<?)"},
 }
 
