@@ -2,7 +2,9 @@ package metrics
 
 import (
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -87,5 +89,49 @@ func TestUnreadable(t *testing.T) {
 	text := scrape(t, m)
 	if !strings.Contains(text, "comanda_file_readable 0\n") || strings.Contains(text, "comanda_outbox_tickets{") {
 		t.Error(text)
+	}
+}
+
+// The README names the metrics that there are, in its table and in its rules, and no others.
+func TestReadmeNamesTheMetrics(t *testing.T) {
+	m, db := newMetrics(t)
+	m.Request("/readyz", "GET", 200, "accepted", 0)
+	m.Turn("refund", "done", 0)
+	m.Sent("refund", "send", "done", 0)
+	if err := db.Update(t.Context(), (*store.Tx).Touch); err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(readme), "\n## Metrics\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	named := map[string]bool{}
+	for _, name := range regexp.MustCompile(`comanda_[a-z_]+`).FindAllString(section, -1) {
+		named[name] = true
+	}
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{"comanda_relay_last_pass_seconds": true, "comanda_clock_synchronised": true} // not of every file and machine
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "comanda_") {
+			there[f.GetName()] = true
+		}
+	}
+	for name := range named {
+		if !there[name] {
+			t.Errorf("%s is in the README and not in a scrape", name)
+		}
+	}
+	for name := range there {
+		if !named[name] {
+			t.Errorf("%s is not in the README", name)
+		}
+	}
+	if len(named) < 20 || strings.Count(section, "- alert:") != 4 {
+		t.Errorf("%d metrics, %d rules", len(named), strings.Count(section, "- alert:"))
 	}
 }
