@@ -177,7 +177,7 @@ func TestRelay(t *testing.T) {
 func TestStatsAndGraph(t *testing.T) {
 	r := newRig(t, func(o *Options) {
 		o.TargetNames = []string{"refund"}
-		o.Graph = map[string]string{"a": "<b>"}
+		o.Graph = map[string][]map[string]string{"nodes": {{"id": "<b>", "kind": "table", "does": ""}}, "edges": {}, "resources": {}}
 	})
 	r.post(contractBody).wants(200)
 	a := r.get("/api/stats").wants(200, `{"outbox":{"pending":1,"processing":0,"done":0,"dead":0,"review":0,"discarded":0},"oldest_pending_ms":`,
@@ -187,7 +187,7 @@ func TestStatsAndGraph(t *testing.T) {
 	if len(m) != 7 || m["database_bytes"].(float64) < 4096 || m["wal_bytes"].(float64) == 0 {
 		t.Errorf("stats %s", a.body)
 	}
-	r.get("/api/graph").is(200, `{"a":"<b>"}`)
+	r.get("/api/graph").is(200, `{"edges":[],"nodes":[{"does":"","id":"<b>","kind":"table"}],"resources":[]}`)
 	r = newRig(t)
 	r.get("/api/graph").problem(404, "not-found")
 	r.get("/api/stats").wants(200, `"targets":{}`)

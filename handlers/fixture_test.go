@@ -84,7 +84,7 @@ type reply struct {
 	body   string
 }
 
-// do sends a request; headers are name, value, name, value.
+// do sends a request and holds the answer against openapi.json; headers are name, value, name, value.
 func (r *rig) do(method, path, body string, headers ...string) reply {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), method, r.http.URL+path, strings.NewReader(body))
@@ -104,7 +104,9 @@ func (r *rig) do(method, path, body string, headers ...string) reply {
 	if err != nil {
 		r.t.Error(err)
 	}
-	return reply{r.t, res.StatusCode, res.Header, string(b)}
+	a := reply{r.t, res.StatusCode, res.Header, string(b)}
+	fitsOpenAPI(req, a)
+	return a
 }
 
 func (r *rig) get(path string) reply { r.t.Helper(); return r.do("GET", path, "") }

@@ -16,7 +16,7 @@ import (
 func TestProblems(t *testing.T) {
 	r := newRig(t)
 	r.get("/nothing").problem(404, "not-found")
-	for _, later := range []string{"/metrics", "/openapi.json", "/api/nothing", "/api/tickets/1/retry", "/api/orders/x/y"} {
+	for _, later := range []string{"/metrics", "/schemas/nothing.json", "/api/nothing", "/api/tickets/1/retry", "/api/orders/x/y"} {
 		r.get(later).problem(404, "not-found")
 	}
 	r.do("POST", "/api/tickets/1/retry", "").problem(404, "not-found")

@@ -18,6 +18,9 @@ func (s *Server) routes() {
 		s.get("/metrics", echo.WrapHandler(s.opt.Metrics))
 	}
 
+	s.get("/openapi.json", s.getOpenAPI)
+	s.get("/schemas/order.json", s.getOrderSchema)
+
 	s.get("/api/orders", s.listOrders)
 	s.get("/api/orders/:id", s.getOrder)
 	s.get("/api/tickets", s.listTickets)

@@ -53,6 +53,7 @@ func mustDecode(t testing.TB, body string) *Order {
 	if err != nil {
 		t.Fatalf("Decode(%.300q): %v", body, err)
 	}
+	wantSchema(t, body, nil)
 	return o
 }
 
@@ -67,6 +68,7 @@ func problemOf(t testing.TB, body string) *Problem {
 	if o != nil {
 		t.Fatalf("Decode(%.300q) returned an order together with %v", body, err)
 	}
+	wantSchema(t, body, p)
 	return p
 }
 
