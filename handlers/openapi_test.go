@@ -129,10 +129,25 @@ func TestOpenAPIProblems(t *testing.T) {
 func TestOpenAPIIsStrict(t *testing.T) {
 	sent := []string{"Order", "SetLimit"} // senders may add fields
 	for name, schema := range document().Components.Schemas {
-		s := schema.Value
-		if s.Type.Is("object") && !slices.Contains(sent, name) && (s.AdditionalProperties.Has == nil || *s.AdditionalProperties.Has) {
-			t.Errorf("%s takes any field", name)
+		if !slices.Contains(sent, name) {
+			strict(t, name, schema.Value)
 		}
+	}
+}
+
+func strict(t *testing.T, name string, s *openapi3.Schema) {
+	open := s.AdditionalProperties
+	if s.Type.Is("object") && open.Schema == nil && (open.Has == nil || *open.Has) {
+		t.Errorf("%s takes any field", name)
+	}
+	if open.Schema != nil {
+		strict(t, name+".*", open.Schema.Value)
+	}
+	if s.Items != nil {
+		strict(t, name+"[]", s.Items.Value)
+	}
+	for field, of := range s.Properties {
+		strict(t, name+"."+field, of.Value)
 	}
 }
 
