@@ -115,7 +115,7 @@
 
   // The middle part is taken out and put in again: what had the focus, or was open, has it again.
   let focused = null;
-  const names = (el) => el.id ? "#" + CSS.escape(el.id) : el.getAttribute("href") ? el.tagName + '[href="' + CSS.escape(el.getAttribute("href")) + '"]' : el.name ? el.tagName + '[name="' + CSS.escape(el.name) + '"][value="' + CSS.escape(el.value) + '"]' : null;
+  const names = (el) => el.id ? "#" + CSS.escape(el.id) : el.getAttribute("href") ? el.tagName + '[href="' + CSS.escape(el.getAttribute("href")) + '"]' : el.name ? el.tagName + '[name="' + CSS.escape(el.name) + '"][value="' + CSS.escape(el.value) + '"]' : el.tagName;
   document.addEventListener("htmx:beforeSwap", (e) => {
     if (e.target !== page) return;
     if (held()) { // since it was asked for
@@ -123,13 +123,15 @@
       return refresh();
     }
     if (e.detail.xhr.status === 404) e.detail.shouldSwap = true;
-    focused = page.contains(document.activeElement) && document.activeElement !== page ? names(document.activeElement) : null;
+    const at = document.activeElement;
+    focused = page.contains(at) && at !== page ? { like: names(at) } : null;
+    if (focused) focused.nth = [...page.querySelectorAll(focused.like)].indexOf(at);
     open = [...page.querySelectorAll("details")].map((d) => d.open);
   });
   document.addEventListener("htmx:afterSwap", (e) => {
     if (e.target !== page) return;
     page.querySelectorAll("details").forEach((d, i) => { d.open = !!open[i]; });
-    if (focused) page.querySelector(focused)?.focus({ preventScroll: true });
+    if (focused) page.querySelectorAll(focused.like)[focused.nth]?.focus({ preventScroll: true });
     const headline = page.querySelector("#headline");
     if (headline && say.textContent !== headline.textContent.trim()) say.textContent = headline.textContent.trim();
     ready();
