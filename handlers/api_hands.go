@@ -117,6 +117,11 @@ func (s *Server) readAct(c echo.Context, do string, more ...string) (act hand.Ac
 			return act, false, badRequest(fmt.Sprintf("%q is not what it should be", name))
 		}
 	}
+	for _, mark := range act.Seen {
+		if mark == "" { // an empty one would let the ticket stand as it may
+			return act, false, badRequest(`"seen" names the mark of each ticket, as a preview shows it`)
+		}
+	}
 	if confirm != "" && confirm != sendAgain {
 		return act, false, badRequest(fmt.Sprintf("to confirm, %q must be %q", "confirm", sendAgain))
 	}

@@ -124,6 +124,19 @@ func TestActsThatMakeNoSense(t *testing.T) {
 	r.act("/api/tickets/1/discard", `{"reason":"r"}`).wants(409, `"state":"in the ledger"`)
 }
 
+// What a program was shown is what it acts on: the mark of a preview stands for one act.
+func TestActOnWhatWasSeen(t *testing.T) {
+	r := newHandsRig(t)
+	r.post(body("E1", "O1", "1.00", oneLine)).wants(200)
+	r.state(1, "dead", false)
+	r.act("/api/tickets/retry", `{"ids":[1],"preview":true}`).wants(200, `"mark":"dead.0.0"`)
+	r.act("/api/tickets/1/retry", `{"seen":{"1":""}}`).problem(400, "bad-request")
+	r.act("/api/tickets/1/retry", `{"seen":{"1":null}}`).problem(400, "bad-request")
+	r.act("/api/tickets/1/retry", `{"seen":{"1":"dead.0.9"}}`).wants(409, "look again")
+	r.act("/api/tickets/retry", `{"ids":[1],"seen":{"1":"dead.0.0"}}`).wants(200, `"state":"pending"`)
+	r.act("/api/tickets/retry", `{"ids":[1],"seen":{"1":"dead.0.0"}}`).wants(200, "look again")
+}
+
 // Many at once: first told, then done, over exactly those that were named.
 func TestActOnMany(t *testing.T) {
 	r := newHandsRig(t)
