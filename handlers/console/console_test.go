@@ -33,6 +33,12 @@ type shop struct {
 
 func newShop(t *testing.T, change ...func(*Options)) *shop {
 	t.Helper()
+	return newShopWithin(t, 0, change...)
+}
+
+// newShopWithin is newShop with a server that gives a request, and its answer, so much time; 0 is without a limit.
+func newShopWithin(t *testing.T, within time.Duration, change ...func(*Options)) *shop {
+	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "c.db"), store.Options{Synchronous: "OFF"})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +57,9 @@ func newShop(t *testing.T, change ...func(*Options)) *shop {
 	s := &shop{T: t, db: db, console: New(opt)}
 	e := echo.New()
 	s.console.Routes(e, nil)
-	s.http = httptest.NewServer(e)
+	s.http = httptest.NewUnstartedServer(e)
+	s.http.Config.ReadTimeout, s.http.Config.WriteTimeout = within, within
+	s.http.Start()
 	t.Cleanup(func() {
 		s.console.EndStreams()
 		s.http.Close()

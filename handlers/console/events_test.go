@@ -98,8 +98,7 @@ func TestEvents(t *testing.T) {
 // A stream goes on though a request and its answer may take less time than it does.
 func TestStreamOutlivesTimeouts(t *testing.T) {
 	const limit = 200 * time.Millisecond
-	s := newShop(t)
-	s.http.Config.ReadTimeout, s.http.Config.WriteTimeout = limit, limit // of connections that come from now on
+	s := newShopWithin(t, limit)
 	lines, _ := s.listen("")
 	wait(t, lines, ": hello")
 	began := time.Now()
