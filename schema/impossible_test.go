@@ -55,6 +55,9 @@ var impossible = []struct {
 	{"an event without an order", insert("events", "order_id", "''"), "events_order"},
 	{"an event with half a digest", insert("events", "digest", "zeroblob(31)"), "events_digest"},
 	{"an event with an outcome that is none", insert("events", "outcome", "'lost'"), "events_outcome"},
+	{"an event from a source with too long a name", insert("events", "source", "printf('%21s', 'x')"), "events_source"},
+	{"an event under too long an id of its sender", insert("events", "webhook_id", "printf('%101s', 'x')"), "events_webhook_id"},
+	{"an event whose clock was doubted for no reason we know", insert("events", "clock_untrusted", "'maybe'"), "events_clock_untrusted"},
 	{"one event twice", insert("events") + "; " + insert("events"), "UNIQUE constraint failed: events.event_id"},
 
 	{"an order without an id", insert("orders", "order_id", "''"), "orders_id"},

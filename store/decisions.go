@@ -18,6 +18,12 @@ type Event struct {
 	Outcome string `json:"outcome"` // "decided" or "already_decided"
 	Differs JSON   `json:"differs"` // JSON array of the fields that contradict the standing decision
 	Seq     int64  `json:"seq"`
+	// Source is the name of the sender with a path of its own, or ""; WebhookID is the id under which it was first
+	// sent, bounded and in visible ASCII, or "".
+	Source    string `json:"source"`
+	WebhookID string `json:"webhook_id"`
+	// ClockUntrusted is why the wall clock was not to be trusted then (ClockUnsynchronised and so on), or "".
+	ClockUntrusted string `json:"clock_untrusted"`
 }
 
 // JSON is a JSON value as the file holds it. What another client put there and is no JSON is shown as a
@@ -86,10 +92,11 @@ type Decision struct {
 	Tickets []NewTicket
 }
 
-const eventColumns = `event_id, order_id, body, received_at, digest, outcome, differs, seq`
+const eventColumns = `event_id, order_id, body, received_at, digest, outcome, differs, seq, source, webhook_id, clock_untrusted`
 
 func scanEvent(scan func(...any) error, e *Event) error {
-	return scan(&e.EventID, &e.OrderID, &e.Body, &e.ReceivedAt, &e.Digest, &e.Outcome, (*[]byte)(&e.Differs), &e.Seq)
+	return scan(&e.EventID, &e.OrderID, &e.Body, &e.ReceivedAt, &e.Digest, &e.Outcome, (*[]byte)(&e.Differs), &e.Seq,
+		&e.Source, &e.WebhookID, &e.ClockUntrusted)
 }
 
 // For the director's first look-up, by primary key.
@@ -153,7 +160,7 @@ func (tx *Tx) Record(d Decision) (int, error) {
 	return tx.insertTickets(d.Tickets)
 }
 
-const sqlInsertEvent = `INSERT INTO events (` + eventColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+const sqlInsertEvent = `INSERT INTO events (` + eventColumns + `) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 	ON CONFLICT (event_id) DO NOTHING`
 
 func (tx *Tx) insertEvent(e Event) error {
@@ -165,7 +172,8 @@ func (tx *Tx) insertEvent(e Event) error {
 	if len(differs) == 0 {
 		differs = JSON("[]")
 	}
-	n, err := tx.exec(sqlInsertEvent, e.EventID, e.OrderID, []byte(e.Body), tx.now, e.Digest, e.Outcome, string(differs), seq)
+	n, err := tx.exec(sqlInsertEvent, e.EventID, e.OrderID, []byte(e.Body), tx.now, e.Digest, e.Outcome, string(differs), seq,
+		e.Source, e.WebhookID, e.ClockUntrusted)
 	return oneRow(n, err, "event", e.EventID)
 }
 

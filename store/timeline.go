@@ -72,9 +72,13 @@ func (e Event) tell(add telling) {
 	if e.Outcome == "already_decided" {
 		add(e.Seq, e.ReceivedAt, "already_decided", fmt.Sprintf("event %s came for an order that was decided%s", e.EventID, e.otherwise()),
 			"late", strings.Join(e.differing(), ", "), "Event", e.EventID)
-		return
+	} else {
+		add(e.Seq, e.ReceivedAt, "event", "event "+e.EventID+" accepted", "event", "", "Event", e.EventID)
 	}
-	add(e.Seq, e.ReceivedAt, "event", "event "+e.EventID+" accepted", "event", "", "Event", e.EventID)
+	if e.ClockUntrusted != "" {
+		add(e.Seq, e.ReceivedAt, "clock", "the clock was not to be trusted when event "+e.EventID+" came: "+e.ClockUntrusted,
+			"clock", e.ClockUntrusted, "Event", e.EventID)
+	}
 }
 
 func (o Order) tell(add telling) {
