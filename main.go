@@ -29,6 +29,7 @@ import (
 	"comanda/handlers/console"
 	"comanda/handlers/graph"
 	"comanda/handlers/metrics"
+	"comanda/handlers/signature"
 	"comanda/relay"
 	"comanda/store"
 )
@@ -260,7 +261,13 @@ type throwaway struct {
 
 // serveThen is serve with something more.
 func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan string, more throwaway) (err error) {
-	if err := cli.MayListen(c.Addr); err != nil { // before the file is marked for c's targets
+	for _, addr := range addresses(c) { // before the file is marked for c's targets
+		if err := cli.MayListen(addr); err != nil {
+			return err
+		}
+	}
+	senders, err := openSenders(c.Webhooks)
+	if err != nil {
 		return err
 	}
 	a, err := p.open(ctx, cli.RelayConfig{DB: c.DB, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers, Remote: c.Remote, Log: c.Log}, crashPlan)
@@ -276,7 +283,6 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var listener net.Listener
 	var base string
 	look := a.consoleOptions(c)
 	if more.sample != nil {
@@ -286,22 +292,25 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	defer func() { err = errors.Join(err, shown.Close()) }()
 	opt := a.options(ctx, c.Credit)
 	opt.Console = shown
+	a.admit(&opt, c.Webhooks, senders)
 	h := handlers.New(opt)
 	defer func() { err = errors.Join(err, h.Close()) }()
 	defer a.startAlerts(ctx, c.Remote)()
 	ended := a.startRelay(ctx)
 	defer func() { cancel(); ended() }()
-	if listener, base, err = cli.Listen(c.Addr); err != nil { // last: whoever is answered finds everything in place
+	defer a.watchSecrets(ctx, senders)()
+	doors, err := openDoors(addresses(c), h) // last: whoever is answered finds everything in place
+	if err != nil {
 		return err
 	}
+	base = doors[0].base
 	defer a.startCare(ctx, p.service)() // the doors are open
-	a.log.Info("listening", "url", base, "db", a.db.Path())
+	a.sayListening(c.Webhooks, doors)
 	if p.terminal {
-		cli.Banner(p.stderr, cli.BannerInfo{URL: base, File: a.db.Path(), Targets: modes(c.Remote.Targets), Words: p.words, Throwaway: more.opened != nil})
+		cli.Banner(p.stderr, cli.BannerInfo{URL: base, WebhookURL: doors[len(doors)-1].base, Webhooks: c.Webhooks, File: a.db.Path(), Targets: modes(c.Remote.Targets), Words: p.words, Throwaway: more.opened != nil})
 	}
-	srv := h.HTTPServer()
-	srv.RegisterOnShutdown(shown.EndStreams)
-	err = p.serveHTTP(ctx, srv, listener, base, more.opened)
+	doors[0].srv.RegisterOnShutdown(shown.EndStreams)
+	err = p.serveHTTP(ctx, doors, more.opened)
 	cancel()
 	p.farewell(a, ended)
 	return err
@@ -333,6 +342,79 @@ func (a *appliance) options(serving context.Context, credit cli.CreditConfig) ha
 		}, nil)
 	}
 	return opt
+}
+
+// openSenders reads the secrets of each sender that signs, in the order of the settings.
+func openSenders(c cli.WebhookConfig) (senders []handlers.Sender, err error) {
+	for _, s := range c.Senders {
+		ring, err := signature.Open(s.Flag, s.SecretFile)
+		if err != nil {
+			return nil, cli.Usage(err)
+		}
+		senders = append(senders, handlers.Sender{Name: s.Name, Secrets: ring})
+	}
+	return senders, nil
+}
+
+// admit tells the server who may send orders.
+func (a *appliance) admit(opt *handlers.Options, c cli.WebhookConfig, senders []handlers.Sender) {
+	opt.Senders, opt.SignatureWindow = senders, c.Window
+	opt.SenderRate, opt.SenderConcurrency = c.Rate, c.Concurrency
+	opt.ClockDoubt = store.NewClockDoubt(a.db, cli.Built()).Reason
+}
+
+// watchSecrets has secrets that change come into force. It returns what waits for its end, which comes soon after
+// that of ctx.
+func (a *appliance) watchSecrets(ctx context.Context, senders []handlers.Sender) (ended func()) {
+	var all sync.WaitGroup
+	for _, s := range senders {
+		all.Go(func() { s.Secrets.Watch(ctx, a.log) })
+	}
+	return all.Wait
+}
+
+// addresses are where a server listens: the one that serves everything, and that of the webhooks alone.
+func addresses(c cli.ServeConfig) []string {
+	if c.Webhooks.Addr == "" {
+		return []string{c.Addr}
+	}
+	return []string{c.Addr, c.Webhooks.Addr}
+}
+
+// door is an open listener and what serves it.
+type door struct {
+	net.Listener
+	base string
+	srv  *http.Server
+}
+
+// openDoors opens all of the addresses or none.
+func openDoors(addresses []string, h *handlers.Server) (doors []door, err error) {
+	servers := []func() *http.Server{h.HTTPServer, h.WebhookServer}
+	for i, addr := range addresses {
+		l, base, err := cli.Listen(addr, len(addresses))
+		if err != nil {
+			for _, d := range doors {
+				err = errors.Join(err, d.Close())
+			}
+			return nil, err
+		}
+		doors = append(doors, door{l, base, servers[i]()})
+	}
+	return doors, nil
+}
+
+// sayListening names the doors, and warns of one by which anybody may send orders.
+func (a *appliance) sayListening(c cli.WebhookConfig, doors []door) {
+	a.log.Info("listening", "url", doors[0].base, "db", a.db.Path())
+	for _, d := range doors[1:] {
+		a.log.Info("listening for webhooks alone", "url", d.base)
+	}
+	for _, d := range doors {
+		if at, ok := d.Addr().(*net.TCPAddr); ok && c.Unsigned() && !at.IP.IsLoopback() {
+			a.log.Warn("whoever reaches this address may send orders: /webhooks/orders asks for no signature; give --webhook-secret-file", "url", d.base)
+		}
+	}
 }
 
 // consoleOptions hands the operator's page what it shows.
@@ -368,17 +450,19 @@ func modes(targets []cli.TargetConfig) map[string]string {
 }
 
 // serveHTTP serves until ctx ends, then lets what is under way finish.
-func (p program) serveHTTP(ctx context.Context, srv *http.Server, l net.Listener, base string, opened func(string) error) error {
-	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(l) }()
+func (p program) serveHTTP(ctx context.Context, doors []door, opened func(string) error) error {
+	failed := make(chan error, len(doors))
+	for _, d := range doors {
+		go func() { failed <- d.srv.Serve(d) }()
+	}
 	if opened != nil {
-		if err := opened(base); err != nil {
-			return errors.Join(err, srv.Close())
+		if err := opened(doors[0].base); err != nil {
+			return errors.Join(err, closeDoors(doors))
 		}
 	}
 	select {
 	case err := <-failed:
-		return fmt.Errorf("serve HTTP: %w", err)
+		return errors.Join(fmt.Errorf("serve HTTP: %w", err), closeDoors(doors))
 	case <-ctx.Done():
 	}
 	if p.terminal {
@@ -386,10 +470,23 @@ func (p program) serveHTTP(ctx context.Context, srv *http.Server, l net.Listener
 	}
 	grace, cancel := context.WithTimeout(context.Background(), stopWithin-time.Second)
 	defer cancel()
-	if err := srv.Shutdown(grace); err != nil { // a client that is too slow: being stopped is not failing
-		return srv.Close()
+	var all sync.WaitGroup
+	for _, d := range doors {
+		all.Go(func() {
+			if d.srv.Shutdown(grace) != nil { // a client that is too slow: being stopped is not failing
+				_ = d.srv.Close()
+			}
+		})
 	}
+	all.Wait()
 	return nil
+}
+
+func closeDoors(doors []door) (err error) {
+	for _, d := range doors {
+		err = errors.Join(err, d.srv.Close())
+	}
+	return err
 }
 
 // stopWithin is how long a process may take to finish or give back what it has in hand.
@@ -538,7 +635,7 @@ func laboratory(ctx context.Context, file, vfs, synchronous string, opened func(
 func labConfig(file string) cli.ServeConfig {
 	return cli.ServeConfig{
 		DB: file, Addr: "127.0.0.1:0", Schedule: "@every 10s", Batch: 100, Lease: 2 * time.Minute, Workers: 4,
-		Log: cli.LogConfig{Level: "error", Format: "json"},
+		Log: cli.LogConfig{Level: "error", Format: "json"}, Webhooks: cli.WebhookConfig{Concurrency: handlers.DefaultSenderConcurrency},
 	}
 }
 
@@ -549,7 +646,7 @@ func (p program) world(ctx context.Context, c cli.WorldConfig) (err error) {
 		return cli.Usage(err)
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	listener, base, err := cli.Listen(c.Addr)
+	listener, base, err := cli.Listen(c.Addr, 1)
 	if err == nil && c.TLS == "expired" {
 		listener, base, err = world.Expired(listener)
 	}
@@ -559,5 +656,5 @@ func (p program) world(ctx context.Context, c cli.WorldConfig) (err error) {
 	log := cli.LogConfig{Level: "info", Format: "json"}.Logger(p.stderr)
 	log.Info("listening", "url", base, "db", c.DB)
 	context.AfterFunc(ctx, w.Release) // what hangs on purpose lets go
-	return p.serveHTTP(ctx, w.HTTPServer(log), listener, base, nil)
+	return p.serveHTTP(ctx, []door{{listener, base, w.HTTPServer(log)}}, nil)
 }

@@ -79,7 +79,7 @@ func (e mEvent) wire(spelling uint64) []byte {
 // send hands an event in and compares the answer.
 func (w *modelWorld) send(e mEvent, spelling uint64) error {
 	want, problem := w.m.take(e, true)
-	got, err := w.director.Triage(w.ctx, e.wire(spelling))
+	got, err := w.director.Triage(w.ctx, handlers.Arrival{}, e.wire(spelling))
 	w.note("event %+v → %s %s%s", e, got.Status, got.Decision, problem)
 	var p *handlers.Problem
 	switch {
@@ -332,7 +332,7 @@ func (w *modelWorld) crashTriage(s step) error {
 		}
 	}
 	d := w.director
-	go func() { defer close(ended); _, _ = d.Triage(w.ctx, e.wire(0)) }()
+	go func() { defer close(ended); _, _ = d.Triage(w.ctx, handlers.Arrival{}, e.wire(0)) }()
 	<-here
 	w.note("everything is killed at %s of %+v", point, e)
 	w.m.take(e, point == "triage.after_commit")

@@ -386,7 +386,7 @@ func TestSlowCreditHoldsNobodyElse(t *testing.T) {
 	var ended, credited atomic.Int64
 	for i := range 64 {
 		slow.Go(func() {
-			a, err := r.srv.director.Triage(t.Context(), []byte(body(fmt.Sprint("W", i), fmt.Sprint("WO", i), "5", oneLine)))
+			a, err := r.srv.director.Triage(t.Context(), Arrival{}, []byte(body(fmt.Sprint("W", i), fmt.Sprint("WO", i), "5", oneLine)))
 			ended.Add(1)
 			if err == nil && a.CreditOK {
 				credited.Add(1)
@@ -436,7 +436,7 @@ func TestCreditAnswerComesTooLate(t *testing.T) {
 	go func() { late <- r.post(body("E2", "O", "6", oneLine)) }()
 	<-l.asked
 	<-l.asked
-	if a, err := other.Triage(t.Context(), []byte(body("E", "O", "5", oneLine))); err != nil || a.Status != "accepted" {
+	if a, err := other.Triage(t.Context(), Arrival{}, []byte(body("E", "O", "5", oneLine))); err != nil || a.Status != "accepted" {
 		t.Fatal(a, err)
 	}
 	close(answer)

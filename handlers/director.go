@@ -47,22 +47,31 @@ func (d *Director) crash(point string) {
 	}
 }
 
+// Arrival is what is known of an event beside its body.
+type Arrival struct {
+	Sender         order.Sender
+	Source         string // the sender's name; "" has no path of its own
+	WebhookID      string // as signature.ID gives it
+	ClockUntrusted string // why the wall clock is not to be trusted now, or ""
+}
+
 // incoming is an event on its way to a decision.
 type incoming struct {
 	order  *order.Order
 	body   []byte
 	digest []byte
+	from   Arrival
 }
 
 // Triage takes the raw body of one event. When it returns an answer, what the answer says is on disk.
 // Its errors are Problems, or errors of the store that problemOf translates.
-func (d *Director) Triage(ctx context.Context, body []byte) (Answer, error) {
-	o, err := order.Decode(body)
+func (d *Director) Triage(ctx context.Context, from Arrival, body []byte) (Answer, error) {
+	o, err := order.DecodeFrom(body, from.Sender)
 	if err != nil {
 		return Answer{}, refusedOrder(err)
 	}
 	digest := o.Digest()
-	in := incoming{order: o, body: body, digest: digest[:]}
+	in := incoming{order: o, body: body, digest: digest[:], from: from}
 
 	if d.Credit == nil && d.DB.GetsOn() {
 		return d.decideAtOnce(ctx, in)
@@ -170,7 +179,7 @@ func (in incoming) sameOrder(e store.Event) bool {
 	if len(e.Digest) > 0 {
 		return bytes.Equal(e.Digest, in.digest)
 	}
-	first, err := order.Decode(e.Body)
+	first, err := order.DecodeFrom(e.Body, order.Sender{Prefix: idPrefix(e.Source)})
 	if err != nil {
 		return e.OrderID == in.order.OrderID
 	}
@@ -255,7 +264,8 @@ func (in incoming) recordLate(tx *store.Tx, standing store.Order) (Answer, error
 
 // event is the row of this event; the store puts in the time.
 func (in incoming) event(outcome string, differs []string) store.Event {
-	e := store.Event{EventID: in.order.EventID, OrderID: in.order.OrderID, Body: in.body, Digest: in.digest, Outcome: outcome}
+	e := store.Event{EventID: in.order.EventID, OrderID: in.order.OrderID, Body: in.body, Digest: in.digest, Outcome: outcome,
+		Source: in.from.Source, WebhookID: in.from.WebhookID, ClockUntrusted: in.from.ClockUntrusted}
 	if differs != nil {
 		e.Differs = []byte(text(differs))
 	}

@@ -16,6 +16,7 @@ import (
 const (
 	keyRequestID = "comanda.request_id"
 	keyAnswer    = "comanda.answer"
+	keyArrival   = "comanda.arrival"
 )
 
 // requestID returns the id that observe gave to the request.
@@ -75,6 +76,9 @@ func (s *Server) logRequest(c echo.Context, p *Problem, took time.Duration) {
 		slog.Int64("bytes", c.Response().Size),
 		slog.Float64("ms", float64(took.Microseconds())/1000),
 		slog.String("remote", r.RemoteAddr),
+	}
+	if from, found := c.Get(keyArrival).(Arrival); found {
+		fields = append(fields, from.fields()...)
 	}
 	if a, found := c.Get(keyAnswer).(Answer); found {
 		fields = append(fields, slog.String("result", a.Status), slog.String("event_id", a.EventID), slog.String("order_id", a.OrderID))

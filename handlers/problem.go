@@ -43,6 +43,7 @@ var titles = map[string]string{
 	"bad-json":           "The body is not JSON",
 	"duplicate-key":      "A key stands twice",
 	"too-large":          "The body is too large",
+	problemUnsigned:      "The request is not signed",
 	"not-json":           "The body is not application/json",
 	"invalid-order":      "The order is not valid",
 	"invalid-credit":     "The credit limit is not valid",
@@ -145,6 +146,9 @@ type problemBody struct {
 func writeProblem(c echo.Context, p *Problem) error {
 	if c.Response().Committed {
 		return nil // half an answer is out; the log line tells the rest
+	}
+	if p.Name == problemUnsigned { // RFC 9110 wants a 401 to say what would open the door
+		c.Response().Header().Set(echo.HeaderWWWAuthenticate, "Standard-Webhooks")
 	}
 	if p.RetryAfter > 0 {
 		c.Response().Header().Set(echo.HeaderRetryAfter, strconv.Itoa(p.RetryAfter))

@@ -18,6 +18,10 @@ const (
 	refusedWait  = 5 * time.Second
 )
 
+// unsignedEvery is how often a body that nobody has signed is kept: it may come from anybody, and must not take the
+// place of those that a sender should hear of. Pushing all of these out takes a week of it.
+const unsignedEvery = 10 * time.Minute
+
 // keeper keeps refused bodies for a person to look at, as well as it can: in the background, one at a
 // time, and never more than one a second, so that a sender gone mad fills neither the disk nor the
 // memory and holds up nobody. What it does not take is only in the log.
@@ -29,7 +33,7 @@ type keeper struct {
 	done  chan struct{}
 
 	mu     sync.Mutex
-	last   time.Time // when one was last taken
+	last   [2]time.Time // when one was last taken: of the others, of the unsigned
 	closed bool
 }
 
@@ -46,13 +50,16 @@ func newKeeper(db *store.DB, log *slog.Logger, now func() time.Time) *keeper {
 func (k *keeper) offer(r store.Refused) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.now()
-	if k.closed || !k.last.IsZero() && now.Sub(k.last).Abs() < refusedEvery {
+	now, kind, every := k.now(), 0, refusedEvery
+	if r.Problem == problemUnsigned {
+		kind, every = 1, unsignedEvery
+	}
+	if last := k.last[kind]; k.closed || !last.IsZero() && now.Sub(last).Abs() < every {
 		return false
 	}
 	select {
 	case k.queue <- r:
-		k.last = now
+		k.last[kind] = now
 		return true
 	default:
 		return false

@@ -33,7 +33,7 @@ func TestLastRunOfTheTransactionCounts(t *testing.T) {
 		})
 		answers := make(chan error, 1)
 		go func() {
-			a, err := r.srv.director.Triage(t.Context(), []byte(body("E", "O2", "5", oneLine)))
+			a, err := r.srv.director.Triage(t.Context(), Arrival{}, []byte(body("E", "O2", "5", oneLine)))
 			if err == nil && a.Status != statusAccepted {
 				err = errors.New("status " + a.Status)
 			}
@@ -63,7 +63,7 @@ func TestCrashPointOnceAnOrder(t *testing.T) {
 		synctest.Wait()
 		answers := make(chan error, 1)
 		go func() {
-			_, err := r.srv.director.Triage(t.Context(), []byte(contractBody))
+			_, err := r.srv.director.Triage(t.Context(), Arrival{}, []byte(contractBody))
 			answers <- err
 		}()
 		synctest.Wait()

@@ -10,7 +10,7 @@ import (
 
 // routes is the whole face of the server. What is not here is 404.
 func (s *Server) routes() {
-	s.echo.POST("/webhooks/orders", s.postOrder)
+	s.webhookRoutes(s.echo)
 
 	s.get("/healthz", s.getHealth)
 	s.get("/readyz", s.getReady)
@@ -52,6 +52,13 @@ func (s *Server) routes() {
 	// echo lets an id that ends a route run over slashes; with something after it the id ends at one.
 	for _, below := range []string{"/api/orders/:id/*", "/api/tickets/:id/*", "/orders/:id/*", "/tickets/:id/*", "/targets/:id/*"} {
 		s.echo.RouteNotFound(below, echo.NotFoundHandler)
+	}
+}
+
+// webhookRoutes are the addresses of the senders; the webhook address has no others.
+func (s *Server) webhookRoutes(e *echo.Echo) {
+	for _, g := range s.intakes {
+		e.POST(g.path(), s.postOrder(g))
 	}
 }
 

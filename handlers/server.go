@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,16 @@ type Options struct {
 	Metrics http.Handler
 	// Observe is told of each request once it is answered. It must be quick; nil tells nobody.
 	Observe func(Seen)
+	// Senders are who may send orders. Without one that has no name, /webhooks/orders takes them from anybody.
+	Senders []Sender
+	// SignatureWindow is how old a signature may be, and how far ahead; 0 leaves its time out.
+	SignatureWindow time.Duration
+	// SenderRate is how many requests a second each sender may make; 0 is without limit. SenderConcurrency is how
+	// many at the same time; 0 means DefaultSenderConcurrency.
+	SenderRate        float64
+	SenderConcurrency int
+	// ClockDoubt says why the wall clock is not to be trusted, as store.ClockDoubt does; nil trusts it.
+	ClockDoubt func(context.Context) string
 	// Crash is called at the crash points "triage.before_commit" and "triage.after_commit".
 	Crash func(point string)
 	Log   *slog.Logger     // nil discards
@@ -59,6 +70,15 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.SenderConcurrency == 0 {
+		o.SenderConcurrency = DefaultSenderConcurrency
+	}
+	if o.ClockDoubt == nil {
+		o.ClockDoubt = func(context.Context) string { return "" }
+	}
+	if !slices.ContainsFunc(o.Senders, func(s Sender) bool { return s.Name == "" }) {
+		o.Senders = append([]Sender{{}}, o.Senders...)
 	}
 	return o
 }
@@ -97,6 +117,8 @@ type Server struct {
 	refused     *keeper
 	copies      *copies
 	echo        *echo.Echo
+	webhooks    *echo.Echo // the senders' addresses alone
+	intakes     []*intake
 	crossOrigin *http.CrossOriginProtection
 	inFlight    atomic.Int64
 	looks       looks
@@ -112,15 +134,22 @@ func New(opt Options) *Server {
 		director:    Director{DB: opt.DB, Credit: opt.Credit, Crash: opt.Crash},
 		refused:     newKeeper(opt.DB, opt.Log, opt.Now),
 		copies:      &copies{db: opt.DB, log: opt.Log},
-		echo:        echo.New(),
+		intakes:     newIntakes(opt),
 		crossOrigin: http.NewCrossOriginProtection(),
 		looks:       looks{wait: lookWait},
 		space:       store.SpaceUnder,
 	}
-	s.echo.HTTPErrorHandler = s.echoError
-	s.echo.Pre(s.observe, s.guard, s.limit, s.boundBodies, s.sameOrigin)
+	s.echo, s.webhooks = s.newEcho(), s.newEcho()
 	s.routes()
+	s.webhookRoutes(s.webhooks)
 	return s
+}
+
+func (s *Server) newEcho() *echo.Echo {
+	e := echo.New()
+	e.HTTPErrorHandler = s.echoError
+	e.Pre(s.observe, s.guard, s.limit, s.boundBodies, s.sameOrigin)
+	return e
 }
 
 // ServeHTTP answers one request.
@@ -128,9 +157,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.Serv
 
 // HTTPServer returns an http.Server around s with every limit set. The caller listens, serves and
 // shuts it down.
-func (s *Server) HTTPServer() *http.Server {
+func (s *Server) HTTPServer() *http.Server { return s.httpServer(s) }
+
+// WebhookServer is HTTPServer for the senders' addresses alone: everything else is 404, the health of the
+// appliance and the console too. A tunnel or a proxy that ends at it brings nothing else along.
+func (s *Server) WebhookServer() *http.Server { return s.httpServer(s.webhooks) }
+
+func (s *Server) httpServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           s,
+		Handler:           h,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"io"
 	"maps"
 	"slices"
@@ -9,10 +10,13 @@ import (
 
 // BannerInfo is what a person at a terminal is told when the appliance is up.
 type BannerInfo struct {
-	URL     string            // "http://127.0.0.1:8080"
-	File    string            // absolute path
-	Targets map[string]string // name → "lab" or "real"
-	Words   Words
+	URL string // "http://127.0.0.1:8080"
+	// WebhookURL is that of the address for webhooks alone, or "".
+	WebhookURL string
+	Webhooks   WebhookConfig
+	File       string            // absolute path
+	Targets    map[string]string // name → "lab" or "real"
+	Words      Words
 	// Throwaway: the file goes when the program stops.
 	Throwaway bool
 }
@@ -26,7 +30,31 @@ func Banner(w io.Writer, b BannerInfo) {
 	for _, name := range slices.Sorted(maps.Keys(b.Targets)) {
 		modes = append(modes, name+" "+strings.ToUpper(b.Targets[name]))
 	}
-	_, _ = io.WriteString(w, b.Words.Text("banner", "URL", b.URL, "File", b.File, "Targets", strings.Join(modes, ", "), "Order", bannerOrder, "Afresh", b.afresh()))
+	_, _ = io.WriteString(w, b.Words.Text("banner", "URL", b.URL, "Webhooks", b.webhooks(), "Try", b.try(), "File", b.File, "Targets", strings.Join(modes, ", "), "Afresh", b.afresh()))
+}
+
+// webhooks are the addresses that orders are sent to, one below the other.
+func (b BannerInfo) webhooks() string {
+	all := []string{b.webhookURL() + "/webhooks/orders"}
+	for _, s := range b.Webhooks.Senders {
+		if s.Name != "" {
+			all = append(all, b.webhookURL()+"/webhooks/"+s.Name+"/orders")
+		}
+	}
+	return strings.Join(all, "\n              ")
+}
+
+func (b BannerInfo) webhookURL() string { return cmp.Or(b.WebhookURL, b.URL) }
+
+// try is a line that sends the order when it is pasted, signed where that is needed.
+func (b BannerInfo) try() string {
+	url := b.webhookURL() + "/webhooks/orders"
+	if b.Webhooks.Unsigned() {
+		return "curl -sS " + url + " -H 'Content-Type: application/json' -d '" + bannerOrder + "'"
+	}
+	return "t=$(date +%s) b='" + bannerOrder + "'; k=$(grep -m1 ^whsec_ " + shellQuote(b.Webhooks.Senders[0].SecretFile) + ` | cut -c7- | openssl base64 -d -A | od -An -v -tx1 | tr -d ' \n'); ` +
+		`curl -sS ` + url + ` -H 'Content-Type: application/json' -H webhook-id:msg_1 -H webhook-timestamp:$t ` +
+		`-H "webhook-signature: v1,$(printf %s "msg_1.$t.$b" | openssl dgst -sha256 -mac HMAC -macopt hexkey:$k -binary | openssl base64 -A)" -d "$b"`
 }
 
 func (b BannerInfo) afresh() string {

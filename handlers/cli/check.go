@@ -63,17 +63,26 @@ func checkSchedule(spec string, now time.Time) (err error) {
 // checkAddr refuses what is not host:port, and without insecure every host that is not this machine
 // alone: whoever reaches the port may send orders.
 func checkAddr(addr string, insecure bool) error {
-	host, port, err := net.SplitHostPort(addr)
+	host, err := checkHostPort("--addr", addr)
 	if err != nil {
-		return Usage(fmt.Errorf("--addr must be HOST:PORT such as 127.0.0.1:8080, not %q", addr))
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 || port[0] == '+' {
-		return Usage(fmt.Errorf("--addr needs a port between 0 and 65535, not %q", port))
+		return err
 	}
 	if !insecure && !isLoopback(host) {
 		return Usage(fmt.Errorf("--addr %s can be reached from other machines and nothing asks for a password: use 127.0.0.1, or add --insecure if that is what you want", addr))
 	}
 	return nil
+}
+
+// checkHostPort returns the host of HOST:PORT.
+func checkHostPort(flag, addr string) (host string, err error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", Usage(fmt.Errorf("%s must be HOST:PORT such as 127.0.0.1:8080, not %q", flag, addr))
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 || port[0] == '+' {
+		return "", Usage(fmt.Errorf("%s needs a port between 0 and 65535, not %q", flag, port))
+	}
+	return host, nil
 }
 
 // readZone reads the name of a time zone; "" is nil.

@@ -70,10 +70,12 @@ type serveCmd struct {
 	fileFlag
 	Addr string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where to listen."`
 	relayFlags
-	Credit   creditFlags `embed:"" prefix:"credit-" group:"Credit"`
-	NoRelay  bool        `help:"Take orders only; another process carries them out."`
-	Zone     string      `placeholder:"ZONE" help:"The shop's time zone in the console, such as America/Mexico_City; the machine's if not given."`
-	Insecure bool        `help:"Listen on other than the loopback address without a password."`
+	Credit  creditFlags  `embed:"" prefix:"credit-" group:"Credit"`
+	Webhook webhookFlags `embed:"" prefix:"webhook-" group:"Webhooks"`
+	sourceFlag
+	NoRelay  bool   `help:"Take orders only; another process carries them out."`
+	Zone     string `placeholder:"ZONE" help:"The shop's time zone in the console, such as America/Mexico_City; the machine's if not given."`
+	Insecure bool   `help:"Listen on other than the loopback address without a password."`
 	logFlags
 }
 

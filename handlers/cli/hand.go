@@ -30,9 +30,13 @@ func (c *serveCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	webhooks, err := c.webhooks()
+	if err != nil {
+		return err
+	}
 	return call(s, s.program.Serve, ServeConfig{
 		DB: c.DB, Addr: c.Addr, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers,
-		NoRelay: c.NoRelay, Insecure: c.Insecure, Zone: zone, Remote: remote, Credit: credit, Log: c.logFlags.config(), Settings: s.settings,
+		NoRelay: c.NoRelay, Insecure: c.Insecure, Zone: zone, Remote: remote, Credit: credit, Webhooks: webhooks, Log: c.logFlags.config(), Settings: s.settings,
 	})
 }
 

@@ -33,12 +33,12 @@ func listen(addr string) (net.Listener, error) {
 }
 
 // Listen opens a listener and tells its base address, "http://127.0.0.1:8080". Beyond as many connections as
-// the process can bear, a client waits until another one has gone.
-func Listen(addr string) (l net.Listener, base string, err error) {
+// the process can bear, a client waits until another one has gone; that is shared out among so many listeners.
+func Listen(addr string, among int) (l net.Listener, base string, err error) {
 	if l, err = listen(addr); err != nil {
 		return nil, "", err
 	}
-	places := make(chan struct{}, connections(descriptors()))
+	places := make(chan struct{}, max(1, connections(descriptors())/among))
 	return &limited{Listener: l, places: places, closed: make(chan struct{})}, "http://" + l.Addr().String(), nil
 }
 

@@ -48,6 +48,7 @@ type ServeConfig struct {
 	Zone     *time.Location // the shop's, for eyes; nil is the machine's
 	Remote   RemoteConfig
 	Credit   CreditConfig
+	Webhooks WebhookConfig
 	Log      LogConfig
 	Settings []Setting // as they were given, for the console
 }

@@ -73,8 +73,10 @@ func (b *bench) failed(t *testing.T, code int, what string, args ...string) {
 
 var serveDefaults = ServeConfig{
 	DB: "comanda.db", Addr: "127.0.0.1:8080", Schedule: "@every 10s", Batch: 100, Lease: 2 * time.Minute, Workers: 4,
-	Remote: RemoteConfig{Retry: retryDefaults}, Log: LogConfig{Format: "text", Level: "info"},
+	Remote: RemoteConfig{Retry: retryDefaults}, Webhooks: webhookDefaults, Log: LogConfig{Format: "text", Level: "info"},
 }
+
+var webhookDefaults = WebhookConfig{Window: 5 * time.Minute, Concurrency: 768}
 
 var retryDefaults = RetryConfig{Base: 5 * time.Second, Max: 6 * time.Hour, Budget: 12}
 
@@ -100,7 +102,7 @@ func TestFlagsReachTheCommands(t *testing.T) {
 		asks any
 	}{
 		{"serve --db a.db --addr [::1]:0 --schedule @daily --batch 1 --lease 100ms --workers 256 --no-relay --insecure --log-format json --log-level debug",
-			ServeConfig{"a.db", "[::1]:0", "@daily", 1, 100 * time.Millisecond, 256, true, true, nil, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, LogConfig{"json", "debug"}, nil}},
+			ServeConfig{"a.db", "[::1]:0", "@daily", 1, 100 * time.Millisecond, 256, true, true, nil, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, webhookDefaults, LogConfig{"json", "debug"}, nil}},
 		{"relay --db a.db --batch 10000 --lease 24h", RelayConfig{"a.db", "@every 10s", 10000, 24 * time.Hour, 4, RemoteConfig{Retry: retryDefaults}, LogConfig{"text", "info"}}},
 		{"demo --log-level warn --lang es", DemoConfig{LogConfig{"text", "warn"}, "es"}},
 		{"prove", ProveConfig{Lang: "en"}},
@@ -215,7 +217,7 @@ func TestEveryFlagHasATwin(t *testing.T) {
 func TestTwins(t *testing.T) {
 	b := newBench("COMANDA_DB=t.db", "COMANDA_ADDR=127.0.0.1:9", "COMANDA_SCHEDULE=@every 1m", "COMANDA_BATCH=7", "COMANDA_LEASE=3s",
 		"COMANDA_WORKERS=2", "COMANDA_NO_RELAY=1", "COMANDA_INSECURE=true", "COMANDA_LOG_FORMAT=json", "COMANDA_LOG_LEVEL=error", "DB=other")
-	want := ServeConfig{"t.db", "127.0.0.1:9", "@every 1m", 7, 3 * time.Second, 2, true, true, nil, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, LogConfig{"json", "error"}, nil}
+	want := ServeConfig{"t.db", "127.0.0.1:9", "@every 1m", 7, 3 * time.Second, 2, true, true, nil, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, webhookDefaults, LogConfig{"json", "error"}, nil}
 	if b.run(); !cmp.Equal(any(want), b.asked) {
 		t.Errorf("from the environment: %s", cmp.Diff(any(want), b.asked))
 	}

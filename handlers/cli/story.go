@@ -159,6 +159,15 @@ func (s *session) event(e store.Event, decided *store.Order) error {
 		if names := differs(e); len(names) > 0 {
 			row("  differs in", strings.Join(names, ", "))
 		}
+		if e.Source != "" {
+			row("  source", e.Source)
+		}
+		if e.WebhookID != "" {
+			row("  webhook id", e.WebhookID)
+		}
+		if e.ClockUntrusted != "" {
+			row("  clock", "not to be trusted then: "+e.ClockUntrusted)
+		}
 	})
 	if err != nil {
 		return err

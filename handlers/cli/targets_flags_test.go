@@ -203,7 +203,7 @@ func TestWorldFlags(t *testing.T) {
 func TestHelpIsGrouped(t *testing.T) {
 	targets := []string{"Flags:", "Refund target:", "Inventory target:", "Release target:", "Retries:"}
 	for command, want := range map[string][]string{
-		"serve": append(slices.Clone(targets), "Credit:"), "relay": targets, "world": {"Flags:"}, "demo": {"Flags:"}, "": append([]string{"Commands:"}, append(slices.Clone(targets), "Credit:")...),
+		"serve": append(slices.Clone(targets), "Credit:", "Webhooks:"), "relay": targets, "world": {"Flags:"}, "demo": {"Flags:"}, "": append([]string{"Commands:"}, append(slices.Clone(targets), "Credit:", "Webhooks:")...),
 	} {
 		text, err := Help(strings.Fields(command)...)
 		if err != nil {
@@ -232,7 +232,7 @@ func TestHelpIsGrouped(t *testing.T) {
 
 func headingOf(flag string) string {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "-")
-	heading := map[string]string{"refund": "Refund target:", "inventory": "Inventory target:", "release": "Release target:", "retry": "Retries:", "credit": "Credit:"}[kind]
+	heading := map[string]string{"refund": "Refund target:", "inventory": "Inventory target:", "release": "Release target:", "retry": "Retries:", "credit": "Credit:", "webhook": "Webhooks:", "source": "Webhooks:"}[kind]
 	if heading == "" {
 		return "Flags:"
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"comanda/store"
 )
@@ -26,6 +27,21 @@ func ReadVersion() Version {
 		}
 	}
 	return v
+}
+
+// Built is when the commit was made that this program was built from; the zero time where that is not known.
+func Built() time.Time {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return time.Time{}
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.time" {
+			at, _ := time.Parse(time.RFC3339, s.Value) // the zero time with an error
+			return at
+		}
+	}
+	return time.Time{}
 }
 
 // Line is the version in one line.

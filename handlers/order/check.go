@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // The bounds of an order's lines.
@@ -16,6 +17,7 @@ const (
 // every fault on the way.
 type checker struct {
 	src    string
+	from   Sender
 	faults []Fault // the first maxFaults
 	total  int
 }
@@ -42,8 +44,8 @@ func (c *checker) order(f *fields) *Order {
 		return nil
 	}
 	o := &Order{RawLines: f.lineCount}
-	o.EventID = c.id(f.eventID, "event_id")
-	o.OrderID = c.id(f.orderID, "order_id")
+	o.EventID = c.ownID(f.eventID, "event_id")
+	o.OrderID = c.ownID(f.orderID, "order_id")
 	o.CustomerID = c.id(f.customerID, "customer_id")
 	code, codeFault := c.code(f.currency)
 	o.Amount = c.amount(f.amount, code)
@@ -62,6 +64,26 @@ func (c *checker) id(t token, name string) string {
 		c.fault(detail, name)
 	}
 	return id
+}
+
+// ownID reads an id that each sender gives for itself, and says whose it is.
+func (c *checker) ownID(t token, name string) string {
+	id := c.id(t, name)
+	if id == "" {
+		return ""
+	}
+	for _, prefix := range c.from.Reserved {
+		if strings.HasPrefix(id, prefix) {
+			c.fault("must not begin with "+prefix+", as the ids of another sender do", name)
+		}
+	}
+	if c.from.Prefix == "" {
+		return id
+	}
+	if most := maxIDLength - utf8.RuneCountInString(c.from.Prefix); utf8.RuneCountInString(id) > most {
+		c.fault(fmt.Sprintf("must have at most %d characters from this sender, before which %s stands", most, c.from.Prefix), name)
+	}
+	return c.from.Prefix + id
 }
 
 // code reads the currency. It leaves its fault to the caller, since the

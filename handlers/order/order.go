@@ -25,9 +25,20 @@ type Line struct {
 	Quantity int64  `json:"quantity"` // 1 to 1,000,000,000
 }
 
+// Sender is who sends an order, as far as its ids tell.
+type Sender struct {
+	Prefix   string   // stands before its event and order ids, "shop2/"; "" leaves them as they are
+	Reserved []string // prefixes of others: an id that begins with one would be theirs
+}
+
 // Decode reads one order from the body of a webhook. The order shares no
 // memory with body. The error, if any, is a *Problem.
-func Decode(body []byte) (*Order, error) {
+func Decode(body []byte) (*Order, error) { return DecodeFrom(body, Sender{}) }
+
+// DecodeFrom is Decode for a sender with ids of its own: the event's and the
+// order's come with its prefix, and the bound on their length is for both
+// together.
+func DecodeFrom(body []byte, from Sender) (*Order, error) {
 	// One copy makes every key and every unescaped text a substring.
 	s := scanner{src: string(body), keys: make([]string, 0, linearKeys)}
 	if p := s.document(); p != nil {
@@ -36,7 +47,7 @@ func Decode(body []byte) (*Order, error) {
 	if s.doubtful != nil {
 		return nil, s.doubtful
 	}
-	c := checker{src: s.src}
+	c := checker{src: s.src, from: from}
 	o := c.order(&s.found)
 	if c.total > 0 {
 		return nil, invalidOrder(c.faults, c.total)
