@@ -43,7 +43,10 @@ func (s *Server) boundBodies(next echo.HandlerFunc) echo.HandlerFunc {
 		r := c.Request()
 		b := &bounded{ReadCloser: r.Body, all: &s.bodyBytes}
 		r.Body = b
-		defer func() { s.bodyBytes.Add(-b.counted) }()
+		defer func() {
+			s.bodyBytes.Add(-b.counted)
+			r.Body = b.ReadCloser // net/http knows its own, and then waits for no large body before it answers
+		}()
 		return next(c)
 	}
 }

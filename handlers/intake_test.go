@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"comanda/handlers/signature"
@@ -261,7 +262,7 @@ func TestTwoSenders(t *testing.T) {
 
 	long := strings.Repeat("é", 94)
 	r.send("/webhooks/shop2/orders", otherSecret, "msg_1", now, body(long, long, "1", oneLine)).wants(200, `"accepted"`)
-	m = r.send("/webhooks/shop2/orders", otherSecret, "msg_1", now, body("E", long+"x", "x", oneLine)).problem(422, "invalid-order")
+	m = r.send("/webhooks/shop2/orders", otherSecret, "msg_1", now, body("E", long+"x", `"x"`, oneLine)).problem(422, "invalid-order")
 	if errors := fmt.Sprint(m["errors"]); !strings.Contains(errors, "must have at most 94 characters from this sender, before which shop2/ stands pointer:/order_id") || !strings.Contains(errors, "/amount") {
 		t.Errorf("errors %v, want all at once", errors)
 	}
@@ -452,4 +453,15 @@ func TestOversizedRequests(t *testing.T) {
 	exact := contractBody + strings.Repeat(" ", maxBody-len(contractBody))
 	r.send("/webhooks/orders", shopSecret, "m", time.Now(), exact).wants(200, `"accepted"`)
 	r.holds(1, 1, 1)
+}
+
+// pages are a console's addresses, without a console.
+type pages []string
+
+func pagesAt(paths ...string) Pages { return pages(paths) }
+
+func (p pages) Routes(e *echo.Echo, _ func() (reasons, warnings []string)) {
+	for _, path := range p {
+		e.GET(path, func(c echo.Context) error { return c.String(http.StatusOK, "a page") })
+	}
 }
