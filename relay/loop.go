@@ -178,7 +178,7 @@ func (l *Loop) rounds(ctx context.Context, tick <-chan struct{}) (err error) {
 	return guarded(func() {
 		for {
 			l.pokeLanes()
-			switch err := l.drain(ctx); {
+			switch err := l.runner.drain(ctx, l.pulse.beat); {
 			case err == nil:
 				l.setbacks.passed()
 				l.pulse.beat()
@@ -194,23 +194,4 @@ func (l *Loop) rounds(ctx context.Context, tick <-chan struct{}) (err error) {
 			}
 		}
 	})
-}
-
-// drain makes passes until nothing is due, the relay is paused, or something is in the way; then the
-// schedule brings the next try, or the end of the setbacks. It returns the error of a pass that failed: a loop
-// whose every pass fails has not come round, however often it tries.
-func (l *Loop) drain(ctx context.Context) error {
-	for ctx.Err() == nil {
-		tally, err := l.runner.runLocal(ctx)
-		switch {
-		case errors.Is(err, ErrPaused):
-			return nil
-		case err != nil:
-			return err
-		case tally.settled() == 0:
-			return nil
-		}
-		l.pulse.beat()
-	}
-	return nil
 }

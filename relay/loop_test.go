@@ -138,7 +138,7 @@ func TestFailingPassesAreSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.pulse.began = l.pulse.began.Add(-time.Minute)
-	if l.drain(t.Context()) == nil || l.pulse.since() < time.Minute {
+	if l.runner.drain(t.Context(), l.pulse.beat) == nil || l.pulse.since() < time.Minute {
 		t.Errorf("a failed pass counts as a round: %v", l.pulse.since())
 	}
 }

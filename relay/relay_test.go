@@ -362,7 +362,7 @@ func TestUselessClaimEndsTheRound(t *testing.T) {
 			t.Fatal("nothing was claimed")
 		}
 	}
-	if err := l.drain(t.Context()); err != nil {
+	if err := l.runner.drain(t.Context(), l.pulse.beat); err != nil {
 		t.Error(err)
 	}
 	stop()

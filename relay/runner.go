@@ -103,6 +103,7 @@ type Runner struct {
 	opt       Options
 	watch     *store.Watch
 	turn      chan struct{}            // held by the local pass that runs
+	wanted    atomic.Int32             // who waits for the turn
 	lanes     []*lane                  // one for each target outside
 	targetOf  map[string]string        // the target of each effect type
 	elsewhere atomic.Pointer[[]string] // targets of other processes, see unaddressed
@@ -146,34 +147,11 @@ func (r *Runner) RunOnce(ctx context.Context) (Tally, error) {
 
 // runLocal is RunOnce for the effects that are not real in this file.
 func (r *Runner) runLocal(ctx context.Context) (Tally, error) {
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return Tally{}, ctx.Err()
-	}
-	token := store.NewToken()
-	r.watch.Take(token)
-	defer r.watch.Drop(token)
-	claim, err := r.claim(ctx, store.ClaimRequest{Limit: r.opt.Batch, Token: token})
-	if err != nil {
+	if err := r.takeTurn(ctx); err != nil {
 		return Tally{}, err
 	}
-	r.sayElsewhere(claim.Elsewhere)
-	tally := Tally{Claimed: len(claim.Tickets), Review: claim.Parked}
-	if claim.Paused {
-		return tally, ErrPaused
-	}
-	if len(claim.Tickets) == 0 {
-		return tally, nil
-	}
-	r.opt.Crash("relay.claimed")
-	results := r.carryAll(ctx, claim)
-	err = r.settle(claim, results, &tally)
-	if err == nil && tally.settled() == 0 && ctx.Err() == nil {
-		r.opt.Log.Warn("a claim came to nothing", "tickets", tally.Claimed, "lease", r.opt.Lease)
-	}
-	return tally, err
+	defer r.endTurn()
+	return r.passLocal(ctx, nil)
 }
 
 // settled is how many of the claimed tickets came to something. None, and it makes no sense to claim again
@@ -200,9 +178,9 @@ func (r *Runner) unaddressed() []string {
 // Stop waits for what is under way and lets nothing else begin. False means that it did not end in time.
 func (r *Runner) Stop(within time.Duration) bool {
 	giveUp := time.Now().Add(within)
-	select {
-	case r.turn <- struct{}{}:
-	case <-time.After(within):
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	if r.takeTurn(ctx) != nil {
 		return false
 	}
 	for _, l := range r.lanes {
@@ -220,7 +198,8 @@ func (r *Runner) claim(ctx context.Context, want store.ClaimRequest) (claim stor
 	}
 	freed := false
 	defer func() { r.watch.Done(void, freed) }() // whatever happens: a dead holder's lock is not ours to keep
-	want.Lease, want.Holder, want.Void, want.TargetOf = r.opt.Lease, r.opt.Holder.ID, void, r.targetOf
+	want = r.asHolder(want)
+	want.Void = void
 	claim, err = r.opt.DB.Claim(ctx, want)
 	freed = err == nil
 	if claim.Freed > 0 {
@@ -229,10 +208,15 @@ func (r *Runner) claim(ctx context.Context, want store.ClaimRequest) (claim stor
 	return claim, err
 }
 
+func (r *Runner) asHolder(want store.ClaimRequest) store.ClaimRequest {
+	want.Lease, want.Holder, want.TargetOf = r.opt.Lease, r.opt.Holder.ID, r.targetOf
+	return want
+}
+
 // settle writes down what came of a claim, all of it in one transaction. If that fails for one
 // ticket's sake each is settled alone, so that the others are not held up by it.
-func (r *Runner) settle(claim store.Claim, results []result, tally *Tally) error {
-	err := r.settleSome(claim, results, tally)
+func (r *Runner) settle(claim store.Claim, results []result, tally *Tally, passed passed) error {
+	err := r.settleSome(claim, results, tally, passed)
 	if err == nil || errors.Is(err, store.ErrClosed) {
 		return err
 	}
@@ -241,7 +225,7 @@ func (r *Runner) settle(claim store.Claim, results []result, tally *Tally) error
 	}
 	var errs []error
 	for i := range results {
-		errs = append(errs, r.settleSome(claim, results[i:i+1], tally))
+		errs = append(errs, r.settleSome(claim, results[i:i+1], tally, passed))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("settle tickets one by one: %w", err)
@@ -257,9 +241,8 @@ func waitsForOthers(err error) bool {
 // settleSome tries for a while if the file can't be written now; then the next pass takes the tickets up
 // again. A settlement that was committed after all finds its token
 // gone and changes nothing; it is told as lost, since nobody can say whose it was.
-func (r *Runner) settleSome(claim store.Claim, results []result, tally *Tally) error {
+func (r *Runner) settleSome(claim store.Claim, results []result, tally *Tally, passed passed) error {
 	giveUp := time.Now().Add(settleFor)
-	passed := map[int64]bool{} // a commit may be tried again, the crash point counts tickets
 	for {
 		var settled []settlement
 		err := r.opt.DB.Update(context.Background(), func(tx *store.Tx) (err error) {
@@ -284,13 +267,16 @@ const (
 	settleFor     = 2 * time.Second
 )
 
+// passed are the tickets that have passed their crash point: a commit may be tried again, the crash point counts tickets.
+type passed map[int64]bool
+
 // settlement is one ticket's end of a pass.
 type settlement struct {
 	result
 	outcome string // done, already_done, retried, review, released, lost
 }
 
-func (r *Runner) write(tx *store.Tx, token string, results []result, passed map[int64]bool) ([]settlement, error) {
+func (r *Runner) write(tx *store.Tx, token string, results []result, passed passed) ([]settlement, error) {
 	settled := make([]settlement, 0, len(results))
 	did, err := settleLocal(tx, token, results)
 	if err != nil {

@@ -77,20 +77,31 @@ func (c Claim) Left() time.Duration {
 // 'processing' is on disk before Claim returns, and so before anything happens. The lease counts
 // from before the claim, so the holder gives up before anybody else may take over.
 func (db *DB) Claim(ctx context.Context, r ClaimRequest) (Claim, error) {
-	made := db.readClocks()
-	if r.Token == "" {
-		r.Token = NewToken()
-	}
+	made := readClocks(db.opt.Boot) // it may have to wait for its turn to write
 	var c Claim
 	err := db.Update(ctx, func(tx *Tx) (err error) {
-		c, err = tx.claim(r)
+		c, err = tx.claimSince(r, made)
 		return err
 	})
 	if err != nil {
 		return Claim{}, fmt.Errorf("claim tickets: %w", err)
 	}
-	c.until, c.made, c.boot = made.at.Add(r.Lease), made, db.opt.Boot
 	return c, nil
+}
+
+// Claim is DB.Claim as a part of a transaction, such as the one that settles the claim before: 'processing' is on
+// disk with its commit, and nothing of the claim may be begun before that.
+func (tx *Tx) Claim(r ClaimRequest) (Claim, error) {
+	return tx.claimSince(r, readClocks(tx.boot))
+}
+
+func (tx *Tx) claimSince(r ClaimRequest, made reading) (Claim, error) {
+	if r.Token == "" {
+		r.Token = NewToken()
+	}
+	c, err := tx.claim(r)
+	c.until, c.made, c.boot = made.at.Add(r.Lease), made, tx.boot
+	return c, err
 }
 
 func (tx *Tx) claim(r ClaimRequest) (Claim, error) {

@@ -206,8 +206,8 @@ type reading struct {
 	upMS int64     // since boot
 }
 
-func (db *DB) readClocks() reading {
-	_, ms := db.opt.Boot()
+func readClocks(boot BootClock) reading {
+	_, ms := boot()
 	return reading{time.Now(), ms}
 }
 
@@ -234,7 +234,7 @@ func (w *Watch) age(first, now reading) time.Duration {
 
 // NewWatch begins to watch the file's leases for the process that is holder.
 func (db *DB) NewWatch(holder string) *Watch {
-	return &Watch{db: db, mine: holder, inUse: map[string]bool{}, seen: map[string]reading{}, last: db.readClocks()}
+	return &Watch{db: db, mine: holder, inUse: map[string]bool{}, seen: map[string]reading{}, last: readClocks(db.opt.Boot)}
 }
 
 // Take notes that this process has, or is about to have, a claim in hand; Drop that it has not any more.
@@ -277,7 +277,7 @@ func (w *Watch) Void(ctx context.Context) ([]VoidLease, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := w.db.readClocks()
+	now := readClocks(w.db.opt.Boot)
 	if now.asleep(w.last) > 0 {
 		w.woke = now.at
 	}
