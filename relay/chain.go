@@ -121,9 +121,10 @@ func (r *Runner) take(ctx context.Context, l *link) (store.Claim, error) {
 }
 
 // mayChain says whether the next claim may be made with this one's settlement: there seems to be more, nothing
-// stands in the way, and nobody waits for the turn or for leases to be freed.
+// stands in the way, and nobody waits for the turn or for leases to be freed. Batches of one are for whoever wants
+// to see one step at a time.
 func (r *Runner) mayChain(ctx context.Context, l *link, claim store.Claim, results []result) bool {
-	if l == nil || ctx.Err() != nil || len(claim.Tickets) < r.opt.Batch || r.wanted.Load() > 0 || time.Since(l.looked) > voidEvery {
+	if l == nil || ctx.Err() != nil || r.opt.Batch == 1 || len(claim.Tickets) < r.opt.Batch || r.wanted.Load() > 0 || time.Since(l.looked) > voidEvery {
 		return false
 	}
 	for _, res := range results {

@@ -14,7 +14,7 @@ import (
 )
 
 // Loop calls a Runner: at once, at every tick of the schedule, and after commits that put tickets on
-// the rail. Each time it drains until nothing is due.
+// the rail, in this process or another. Each time it drains until nothing is due.
 type Loop struct {
 	runner   *Runner
 	schedule cron.Schedule
@@ -105,6 +105,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	tick := make(chan struct{}, 1)
 	lanes := l.runLanes(ctx)
 	lanes.Go(func() { ring(ctx, l.schedule, uptime(l.runner.opt.DB.Boot), tick) })
+	lanes.Go(func() { l.listen(ctx, tick) })
 	defer lanes.Wait()
 	for ctx.Err() == nil {
 		if err := l.rounds(ctx, tick); err != nil {
