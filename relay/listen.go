@@ -8,27 +8,22 @@ import (
 )
 
 // listenEvery is how often a loop asks whether another process has changed the file.
-const listenEvery = 50 * time.Millisecond
+const listenEvery = 75 * time.Millisecond
 
 // listen rings when another process has put something on the rail that is due, so that a relay beside the process
 // that takes the orders need not wait for its schedule. What others write without that rings nothing: two relays
-// that note their passes would keep each other awake. What can't be asked now is left to the schedule.
+// that note their passes would keep each other awake.
 func (l *Loop) listen(ctx context.Context, tick chan<- struct{}) {
-	look := time.NewTicker(listenEvery)
-	defer look.Stop()
-	db := l.runner.opt.DB
-	known, _ := db.OthersVersion(ctx)
+	changed, err := l.runner.opt.DB.Listen(ctx, listenEvery)
+	if err != nil {
+		return // the file is closed, or the loop has ended
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-look.C:
+		case <-changed:
 		}
-		version, err := db.OthersVersion(ctx)
-		if err != nil || version == known {
-			continue
-		}
-		known = version
 		l.pokeLanes() // each looks for itself, and only reads
 		if l.runner.localDue(ctx) {
 			offer(tick)

@@ -378,11 +378,11 @@ func (r *Runner) report(settled []settlement, tally *Tally) {
 			tally.Review++
 			level = slog.LevelError
 		}
-		attrs := []any{"id", s.ticket.ID, "order_id", s.ticket.AggregateID, "effect", s.ticket.EffectType,
-			"key", s.ticket.Key, "attempt", s.ticket.Attempts, "outcome", s.outcome, "took", s.took}
+		attrs := []slog.Attr{slog.Int64("id", s.ticket.ID), slog.String("order_id", s.ticket.AggregateID), slog.String("effect", s.ticket.EffectType),
+			slog.String("key", s.ticket.Key), slog.Int64("attempt", s.ticket.Attempts), slog.String("outcome", s.outcome), slog.Duration("took", s.took)}
 		if s.err != nil {
-			attrs = append(attrs, "error", s.err.Error())
+			attrs = append(attrs, slog.String("error", s.err.Error()))
 		}
-		r.opt.Log.Log(context.Background(), level, "ticket", attrs...)
+		r.opt.Log.LogAttrs(context.Background(), level, "ticket", attrs...)
 	}
 }

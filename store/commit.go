@@ -92,6 +92,8 @@ func (db *DB) commitLoop() {
 			db.runErrand(e)
 		case <-tick:
 			wal.empty()
+		case <-db.others.tick:
+			db.lookAtOthers()
 		case <-db.closing:
 			for { // what was handed in before Close is still done
 				select {
