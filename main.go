@@ -146,7 +146,7 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 		DB: a.db, Holder: a.holder, Effects: effectsByTicket(), Batch: c.Batch, Lease: c.Lease, Workers: c.Workers,
 		Remotes: remotes, RetryBase: c.Remote.Retry.Base, RetryMax: c.Remote.Retry.Max, RetryBudget: c.Remote.Retry.Budget,
 		Compensate: c.Remote.Compensate, Crash: a.crash, Log: a.log,
-		Observe: relay.Observer{Turn: a.dials.Turn, Sent: a.dials.Sent},
+		Observe: relay.Observer{Turn: a.dials.Turn, Sent: a.dials.Sent}, Listen: relay.ListenEvery,
 	})
 	a.loop = relay.NewLoop(a.runner, schedule)
 	stop, err := a.db.Arrive(ctx, a.holder)

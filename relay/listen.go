@@ -7,14 +7,15 @@ import (
 	"comanda/store"
 )
 
-// listenEvery is how often a loop asks whether another process has changed the file.
-const listenEvery = 75 * time.Millisecond
+// ListenEvery is how often a relay asks whether another process has changed the file: often enough that a ticket of
+// another process is begun within 100 ms, and seldom enough for an idle box.
+const ListenEvery = 75 * time.Millisecond
 
 // listen rings when another process has put something on the rail that is due, so that a relay beside the process
 // that takes the orders need not wait for its schedule. What others write without that rings nothing: two relays
 // that note their passes would keep each other awake.
 func (l *Loop) listen(ctx context.Context, tick chan<- struct{}) {
-	changed, err := l.runner.opt.DB.Listen(ctx, listenEvery)
+	changed, err := l.runner.opt.DB.Listen(ctx, l.runner.opt.Listen)
 	if err != nil {
 		return // the file is closed, or the loop has ended
 	}

@@ -11,7 +11,7 @@ import (
 func TestAnotherProcessWakesTheLoop(t *testing.T) {
 	db := openFile(t)
 	carried := make(chan struct{}, 10)
-	r := newRunner(t, db, func(context.Context, store.Work) error { carried <- struct{}{}; return nil })
+	r := newRunner(t, db, func(context.Context, store.Work) error { carried <- struct{}{}; return nil }, func(o *Options) { o.Listen = ListenEvery })
 	put(t, db, 1)
 	startLoop(t, r)
 	awaitN(t, carried, 1) // it has begun to wait

@@ -105,7 +105,9 @@ func (l *Loop) Run(ctx context.Context) error {
 	tick := make(chan struct{}, 1)
 	lanes := l.runLanes(ctx)
 	lanes.Go(func() { ring(ctx, l.schedule, uptime(l.runner.opt.DB.Boot), tick) })
-	lanes.Go(func() { l.listen(ctx, tick) })
+	if l.runner.opt.Listen > 0 {
+		lanes.Go(func() { l.listen(ctx, tick) })
+	}
 	defer lanes.Wait()
 	for ctx.Err() == nil {
 		if err := l.rounds(ctx, tick); err != nil {

@@ -42,6 +42,8 @@ type Options struct {
 	Log     *slog.Logger       // nil discards
 	Observe Observer           // its funcs may be nil
 
+	Listen time.Duration // between two looks for what other processes commit, as ListenEvery; 0 leaves that to the schedule
+
 	Remotes     []Remote      // the targets that have an address; the effects of others are local
 	RetryBase   time.Duration // 0 means 5 s
 	RetryMax    time.Duration // 0 means 6 h
