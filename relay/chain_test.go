@@ -4,7 +4,9 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"comanda/store"
 )
@@ -92,5 +94,63 @@ func TestNextClaimFailsAlone(t *testing.T) {
 	}
 	if c := counts(t, db); c.Done != 2 || c.Pending != 2 {
 		t.Errorf("%+v, want 2 done and 2 pending", c)
+	}
+}
+
+// Whoever asks for a pass in the middle of a long drain gets its turn after the batch that is under way.
+func TestDrainHandsOver(t *testing.T) {
+	db := openFile(t)
+	var r *Runner
+	left := make(chan int64, 1)
+	r = newRunner(t, db, func(_ context.Context, w store.Work) error {
+		if w.OrderID != "O-1" {
+			return nil
+		}
+		go func() {
+			if _, err := r.RunOnce(t.Context()); err != nil {
+				t.Error(err)
+			}
+			left <- counts(t, db).Pending
+		}()
+		for r.wanted.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		return nil
+	}, func(o *Options) { o.Batch = 2 })
+	put(t, db, 200)
+	if err := r.drain(t.Context(), func() {}); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-left; n == 0 {
+		t.Error("who asked for a pass waited for the end of the drain")
+	}
+}
+
+// A drain that lasts frees what a relay held that died meanwhile, and does not leave that to its end.
+func TestDrainFreesTheDead(t *testing.T) {
+	db := openFile(t)
+	other, err := db.NewHolder(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left atomic.Int64
+	r := newRunner(t, db, func(_ context.Context, w store.Work) error {
+		if w.OrderID == "O-1" {
+			left.Store(counts(t, db).Pending)
+		}
+		time.Sleep(voidEvery / 20)
+		return nil
+	}, func(o *Options) {
+		o.Batch, o.Workers = 2, 2
+		die := sync.OnceFunc(func() { _ = other.Close() })
+		o.Crash = func(string) { die() } // the drain has just seen it alive
+	})
+	put(t, db, 61)
+	outside(t, db, `UPDATE outbox SET status = 'processing', claim_token = 'other', lease_holder = '`+other.ID+`', lease_ms = 3600000 WHERE id = 1`)
+	if err := r.drain(t.Context(), func() {}); err != nil {
+		t.Fatal(err)
+	}
+	if c := counts(t, db); c.Done != 61 || left.Load() == 0 {
+		t.Errorf("%+v; when the dead one's ticket was carried out %d others waited", c, left.Load())
 	}
 }
