@@ -1,0 +1,125 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"comanda/handlers/hand"
+	"comanda/store"
+)
+
+// Who is let in is told from the request alone, so that a door that stands open is seen at once and not by a stream
+// that never ends.
+func TestFromHere(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*http.Request)
+		want   bool
+	}{
+		"this machine":      {func(*http.Request) {}, true},
+		"by version 6":      {func(r *http.Request) { r.RemoteAddr, r.Host = "[::1]:4000", "[::1]:8080" }, true},
+		"a peer elsewhere":  {func(r *http.Request) { r.RemoteAddr = "192.168.1.7:4000" }, false},
+		"no peer":           {func(r *http.Request) { r.RemoteAddr = "@" }, false},
+		"another host":      {func(r *http.Request) { r.Host = "evil.example" }, false},
+		"an empty host":     {func(r *http.Request) { r.Host = "" }, false},
+		"a proxy's mark":    {func(r *http.Request) { r.Header.Set("X-Forwarded-For", "127.0.0.1") }, false},
+		"an empty mark":     {func(r *http.Request) { r.Header["Via"] = []string{""} }, false},
+		"a mark by another": {func(r *http.Request) { r.Header.Set("X-Original-Host", "x") }, false},
+		"a common header":   {func(r *http.Request) { r.Header.Set("X-Requested-With", "x") }, true},
+	} {
+		r := httptest.NewRequest("GET", "http://127.0.0.1:8080/", nil)
+		r.RemoteAddr = "127.0.0.1:4000"
+		c.change(r)
+		if got := fromHere(r); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// A form that is too large, or names too many tickets, is refused before anything is done.
+func TestFormsAreBounded(t *testing.T) {
+	s := newShop(t)
+	id := s.decide("ORD-1")
+	large := url.Values{"do": {"retry"}, "id": {fmt.Sprint(id)}, "reason": {strings.Repeat("a", 300<<10)}}
+	s.do("POST", "/rail/act", large).wants(400)
+	many := url.Values{"do": {"retry"}}
+	for i := range hand.MostAtOnce + 1 {
+		many.Add("id", fmt.Sprint(i+1))
+	}
+	s.do("POST", "/rail/confirm", many).wants(422, "at most 1,000")
+	s.do("POST", "/targets/refund", url.Values{"do": {"pause"}, "reason": {strings.Repeat("a", 1001)}}).wants(422)
+	s.do("POST", "/targets/refund", url.Values{"do": {"pause"}, "reason": {"\xff"}}).wants(422)
+	s.do("POST", "/targets/nobody", url.Values{"do": {"pause"}}).wants(404)
+	s.do("POST", "/sample", url.Values{}).wants(404) // in a throw-away appliance alone
+	s.get("/relay").wants(200, "Nothing was done by hand yet.")
+}
+
+// What can't be seen, or turns the direction of reading, is made visible.
+func TestWhatCantBeSeenIsShown(t *testing.T) {
+	s := newShop(t)
+	id := s.decide("ORD-\u202e1")
+	s.bury(id, "said \x1b[2J and \u2066more")
+	p := s.get(fmt.Sprintf("/tickets/%d", id)).wants(200, "ORD-\uFFFD1", "said \u241b[2J and \uFFFDmore")
+	shown := strings.ReplaceAll(p.body, `data-order="ORD-`+"\u202e"+`1"`, "") // for the page's script, and for no eye
+	if strings.ContainsAny(shown, "\u202e\u2066\x1b") {
+		t.Error("it is there all the same")
+	}
+}
+
+// A page that answers a form leads, for another language, to one that can be asked for.
+func TestLanguageFromAForm(t *testing.T) {
+	s := newShop(t)
+	s.do("POST", "/rail/confirm", url.Values{"do": {"retry"}, "id": {fmt.Sprint(s.decide("ORD-1"))}}).wants(200, "/language?code=es&from=%2Frail\"")
+}
+
+// That nobody carries out what waits is the first thing to say, and what a first order does to a real target too.
+func TestCounterWarns(t *testing.T) {
+	s := newShop(t)
+	s.update(func(tx *store.Tx) error {
+		_, err := tx.MarkTargets([]store.Mark{{Name: "refund", URL: "https://pay.example/x"}}, "test")
+		return err
+	})
+	s.get("/").wants(200, "Ready for the first order", "this order moves real money or goods")
+	v := &visit{console: s.console, lang: s.console.shown["en"]}
+	long := int64(2 * time.Minute / time.Millisecond)
+	recent := int64(1000)
+	for name, c := range map[string]struct {
+		sheet counterSheet
+		says  bool
+	}{
+		"no relay ever":         {counterSheet{Waiting: 2, Oldest: long}, true},
+		"none for long":         {counterSheet{Waiting: 2, Oldest: long, LastPass: &long}, true},
+		"one a moment ago":      {counterSheet{Waiting: 2, Oldest: long, LastPass: &recent}, false},
+		"only just put in":      {counterSheet{Waiting: 2, Oldest: recent}, false},
+		"nothing waits":         {counterSheet{Oldest: long, LastPass: &long}, false},
+		"paused, which is said": {counterSheet{Waiting: 2, Oldest: long, Paused: true}, false},
+	} {
+		if said := strings.HasPrefix(v.sentences(&c.sheet, nil, nil)[0].Text, "Nobody carries out the 2 tickets"); said != c.says {
+			t.Errorf("%s: %t", name, said)
+		}
+	}
+}
+
+// The box that lets a doubtful ticket go out again is there whenever one of the chosen ones needs it.
+func TestDoubtAsksForAWordMore(t *testing.T) {
+	s := newShop(t)
+	sure, doubtful := s.decide("ORD-1"), int64(0)
+	s.bury(sure, "rejected: 422")
+	doubtful = s.decide("ORD-2")
+	s.claim(doubtful, func(tx *store.Tx, token string) (bool, error) { return tx.Park(token, doubtful, "nobody knows") })
+	ask := func(do string, ids ...int64) page {
+		form := url.Values{"do": {do}}
+		for _, id := range ids {
+			form.Add("id", fmt.Sprint(id))
+		}
+		return s.do("POST", "/rail/confirm", form)
+	}
+	if p := ask("retry", sure).wants(200); strings.Contains(p.body, `name="confirm"`) {
+		t.Error("a ticket that was rejected asks for more than a reason")
+	}
+	ask("retry", sure, doubtful).wants(200, `name="confirm"`, "I have looked: send again")
+}
