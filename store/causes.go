@@ -13,12 +13,16 @@ type Cause struct {
 	EffectType string
 	Detail     string // what the details have in common; "…" stands for what differs
 	Tickets    int64
-	First      int64 // Unix milliseconds at which the oldest of them was put on the rail: review has no time of its own
-	Last       int64 // and the newest
-	FirstID    int64 // the oldest ticket
-	LastID     int64 // the newest
-	AtLeast    bool  // only the newest 20,000 of this state were looked at, and there are more
+	First      int64   // Unix milliseconds at which the oldest of them was put on the rail: review has no time of its own
+	Last       int64   // and the newest
+	FirstID    int64   // the oldest ticket
+	LastID     int64   // the newest
+	IDs        []int64 // of the newest ones, 1,000 at most: as many as one act may name
+	AtLeast    bool    // only the newest 20,000 of this state were looked at, and there are more
 }
+
+// causeIDs is how many tickets of a cause are named.
+const causeIDs = 1000
 
 // causesAmong is how many tickets of a state are grouped at the most.
 const causesAmong = 20_000
@@ -59,7 +63,7 @@ func (tx *Tx) causesOf(status, text string) ([]Cause, error) {
 			return nil
 		}
 		one.Detail = common(one.Detail)
-		one.First, one.FirstID = one.Last, one.LastID
+		one.First, one.FirstID, one.IDs = one.Last, one.LastID, []int64{one.LastID}
 		i, known := place[[2]string{one.EffectType, one.Detail}]
 		if !known {
 			place[[2]string{one.EffectType, one.Detail}] = len(all)
@@ -79,6 +83,9 @@ func (tx *Tx) causesOf(status, text string) ([]Cause, error) {
 func (c *Cause) add(older Cause) {
 	c.Tickets++
 	c.FirstID = older.FirstID
+	if len(c.IDs) < causeIDs {
+		c.IDs = append(c.IDs, older.FirstID)
+	}
 	c.First, c.Last = min(c.First, older.First), max(c.Last, older.Last)
 }
 

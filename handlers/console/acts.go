@@ -154,7 +154,10 @@ func readSeen(f url.Values, ids []int64) map[int64]string {
 }
 
 func readIDs(f url.Values) (ids []int64, err error) {
-	for _, given := range f["id"] {
+	for _, given := range strings.Split(strings.Join(f["id"], ","), ",") {
+		if given == "" {
+			continue
+		}
 		id, err := strconv.ParseInt(given, 10, 64)
 		if err != nil {
 			return nil, refusal{http.StatusBadRequest, "error.form", ""}

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -23,7 +24,7 @@ func (l *language) funcs() template.FuncMap {
 		"path": url.PathEscape, "list": func(all ...any) []any { return all }, "visible": visible, "pretty": pretty,
 		"query":  queryWith,
 		"moment": l.moment, "toint64": func(n int) int64 { return int64(n) },
-		"shell": shellQuoted, "orderpath": orderPath, "receiptpath": receiptPath,
+		"ids": idList, "shell": shellQuoted, "orderpath": orderPath, "receiptpath": receiptPath,
 		"deref": func(n *int64) int64 {
 			if n == nil {
 				return 0
@@ -137,6 +138,15 @@ func pretty(body []byte) string {
 		return visible(strings.ToValidUTF8(string(body), "\uFFFD"))
 	}
 	return visible(b.String())
+}
+
+// idList is ids as one field of a form has them.
+func idList(ids []int64) string {
+	parts := make([]string, len(ids))
+	for i, id := range ids {
+		parts[i] = strconv.FormatInt(id, 10)
+	}
+	return strings.Join(parts, ",")
 }
 
 // shellQuoted is a text as one word for a shell, whatever is in it: it stands in commands that are there to be pasted.

@@ -104,6 +104,23 @@ func TestCounterWarns(t *testing.T) {
 	}
 }
 
+// Needs attention leads to an act over exactly the tickets of a cause, and no other's.
+func TestCauseNamesItsTickets(t *testing.T) {
+	s := newShop(t)
+	for _, o := range []string{"ORD-1", "ORD-2", "ORD-3"} {
+		why := "rejected: card closed"
+		if id := s.decide(o); o == "ORD-2" {
+			s.bury(id, "rejected: no such order")
+		} else {
+			s.bury(id, why)
+		}
+	}
+	s.get("/attention").wants(200, `name="id" value="3,1"`, `name="id" value="2"`, "Retry these 2 tickets…")
+	s.do("POST", "/rail/confirm", url.Values{"do": {"retry"}, "id": {"3,1"}}).wants(200, `value="1 dead.`, `value="3 dead.`, "Retry 2 tickets")
+	s.do("POST", "/rail/confirm", url.Values{"do": {"retry"}, "id": {"3,x"}}).wants(400)
+	s.do("POST", "/rail/confirm", url.Values{"do": {"retry"}, "id": {","}}).wants(422)
+}
+
 // The box that lets a doubtful ticket go out again is there whenever one of the chosen ones needs it.
 func TestDoubtAsksForAWordMore(t *testing.T) {
 	s := newShop(t)
