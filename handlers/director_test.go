@@ -248,7 +248,7 @@ func (r *rig) exec(query string) {
 
 func (r *rig) otherClient() *sql.DB {
 	r.t.Helper()
-	other, err := sql.Open("sqlite", "file:"+r.db.Path())
+	other, err := sql.Open("sqlite", "file:"+r.db.Path()+"?_busy_timeout=5000")
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func dieOf(t *testing.T, death string) {
 // holdFile takes the file's write lock as another client would, until release is called.
 func holdFile(t *testing.T, db *store.DB) (release func()) {
 	t.Helper()
-	pool, err := sql.Open("sqlite", "file:"+db.Path())
+	pool, err := sql.Open("sqlite", "file:"+db.Path()+"?_busy_timeout=5000")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -460,7 +460,7 @@ func TestEvidenceOutlastsAHeldFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, g := openRemote(t, "test"), newGateway()
 		put(t, db, 1)
-		other, err := sql.Open("sqlite", "file:"+db.Path())
+		other, err := sql.Open("sqlite", "file:"+db.Path()+"?_busy_timeout=5000")
 		if err != nil {
 			t.Fatal(err)
 		}
