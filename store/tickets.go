@@ -56,7 +56,7 @@ const (
 	// the newest are kept. The plus keeps SQLite from looking for them along the primary key, past all that is done.
 	newestOpen = ` AND +id < $1 ORDER BY +id DESC LIMIT $3) ORDER BY id DESC`
 	// What is at rest and not done, by outbox_aside.
-	aside = ` AND status IN ('dead', 'review', 'discarded')`
+	aside = ` AND status <> 'pending' AND status <> 'processing' AND status <> 'done'`
 )
 
 // ticketLists are the choices of ids by state, without an effect type and with one. Among all tickets, and among those
