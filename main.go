@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ import (
 	"comanda/e2e"
 	"comanda/e2e/world"
 	"comanda/effects"
+	"comanda/effects/egress"
 	"comanda/handlers"
 	"comanda/handlers/cli"
 	"comanda/handlers/console"
@@ -114,6 +116,9 @@ type appliance struct {
 
 // open builds an appliance from the file up. Its close undoes that in the opposite order.
 func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) (a *appliance, err error) {
+	if err := mayAsk(c.Remote); err != nil {
+		return nil, err
+	}
 	a = &appliance{log: c.Log.Logger(p.stderr)}
 	schedule, err := relay.ParseSchedule(c.Schedule)
 	if err != nil {
@@ -156,6 +161,33 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 	a.boot = &relay.BootReport{DB: a.db, Stop: stop, Log: a.log}
 	a.dog = &relay.Watchdog{DB: a.db, Loop: a.loop, Log: a.log, Also: a.boot.Troubles}
 	return a, nil
+}
+
+// mayAsk refuses addresses that nothing will go to, before the file is marked for them.
+func mayAsk(c cli.RemoteConfig) error {
+	for _, t := range c.Targets {
+		flag := "--" + t.Name
+		if err := cmp.Or(mayGoTo(flag+"-url", t.URL, flag+"-insecure-http", t.InsecureHTTP),
+			mayGoTo(flag+"-lookup-url", t.LookupURL, flag+"-insecure-http", t.InsecureHTTP)); err != nil {
+			return err
+		}
+	}
+	return mayGoTo("--alert-url", c.AlertURL, "--alert-insecure-http", c.AlertInsecureHTTP)
+}
+
+// mayGoTo refuses an address that nothing will go to; "" is none.
+func mayGoTo(setting, address, unless string, plainHTTP bool) error {
+	if address == "" {
+		return nil
+	}
+	err := egress.Check(address, plainHTTP)
+	switch {
+	case errors.Is(err, egress.ErrPlain):
+		return cli.Usage(fmt.Errorf("%s %w: give an address with https, or %s if the way there is your own", setting, err, unless))
+	case err != nil:
+		return cli.Usage(fmt.Errorf("%s %w", setting, err))
+	}
+	return nil
 }
 
 // newDials builds the instruments, which count from before the file is opened.
@@ -266,6 +298,9 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 			return err
 		}
 	}
+	if err := mayGoTo("--credit-url", c.Credit.URL, "--credit-insecure-http", c.Credit.InsecureHTTP); err != nil {
+		return err
+	}
 	senders, err := openSenders(c.Webhooks)
 	if err != nil {
 		return err
@@ -339,7 +374,7 @@ func (a *appliance) options(serving context.Context, credit cli.CreditConfig) ha
 	if credit.URL != "" {
 		opt.Credit = handlers.NewRemoteCredit(handlers.RemoteCreditConfig{
 			URL: credit.URL, Timeout: credit.Timeout, Token: credit.Token, FallbackToBook: credit.FallbackToBook,
-		}, nil)
+		}, effects.NewPooledTransport(handlers.DefaultCreditAtOnce))
 	}
 	return opt
 }

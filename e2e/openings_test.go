@@ -146,7 +146,7 @@ var allowed = map[string]map[string]string{
 func TestNothingButSQLiteOpensTheFile(t *testing.T) {
 	found := map[string][]string{}
 	for _, f := range sources(t) {
-		found[f.path] = openings(t, f.path)
+		found[f.path] = uses(t, f.path, opening, openingOfVFS)
 		for _, call := range found[f.path] {
 			if allowed[f.path][call] == "" {
 				t.Errorf("%s, %s\n\topens, makes or removes a file by its name; if it can never be a live database, its -wal or its -shm, list it in allowed with the reason", f.path, call)
@@ -162,18 +162,18 @@ func TestNothingButSQLiteOpensTheFile(t *testing.T) {
 	}
 }
 
-// openings are the uses of such a function in one file, each as "function: call".
-func openings(t *testing.T, path string) []string {
+// uses are the uses of a package's names in one file, or of these names whatever they belong to, each as "function: call".
+func uses(t *testing.T, path string, watched map[string][]string, anywhere []string) []string {
 	t.Helper()
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, "../"+path, nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := map[string][]string{} // the name of a package in this file → its functions
+	names := map[string][]string{} // the name of a package in this file → its names
 	for _, spec := range f.Imports {
 		imported, _ := strconv.Unquote(spec.Path.Value)
-		funcs := opening[imported]
+		funcs := watched[imported]
 		if funcs == nil {
 			continue
 		}
@@ -199,7 +199,7 @@ func openings(t *testing.T, path string) []string {
 				return true
 			}
 			pkg, isName := sel.X.(*ast.Ident)
-			if !slices.Contains(openingOfVFS, sel.Sel.Name) && (!isName || !slices.Contains(names[pkg.Name], sel.Sel.Name)) {
+			if !slices.Contains(anywhere, sel.Sel.Name) && (!isName || !slices.Contains(names[pkg.Name], sel.Sel.Name)) {
 				return true
 			}
 			var shown ast.Node = sel

@@ -398,7 +398,7 @@ func TestLookup(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := rawGateway(t, c.do)
-			f := NewTarget(TargetConfig{LookupURL: e.url + "/{key}?key={key}", Timeout: 300 * time.Millisecond, Token: "t"}, nil).Lookup(t.Context(), "refund:A%20B&c")
+			f := NewTarget(TargetConfig{URL: e.url, LookupURL: e.url + "/{key}?key={key}", Timeout: 300 * time.Millisecond, Token: "t"}, nil).Lookup(t.Context(), "refund:A%20B&c")
 			if f.Knowledge != c.want || f.Unreachable != c.unreachable {
 				t.Errorf("%+v, want %s", f, c.want)
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -34,9 +35,15 @@ func (t *Target) Send(ctx context.Context, l store.Letter) store.Reply {
 func (t *Target) header(req *http.Request) {
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "comanda")
-	if t.conf.Token != "" {
+	if t.conf.Token != "" && sameHost(req.URL, t.conf.URL) {
 		req.Header.Set("Authorization", "Bearer "+t.conf.Token)
 	}
+}
+
+// sameHost reports whether u is at the host of an address, at whatever port.
+func sameHost(u *url.URL, address string) bool {
+	a, err := url.Parse(address)
+	return err == nil && strings.EqualFold(u.Hostname(), a.Hostname())
 }
 
 // keyHeader is the key as the header's value. A wire key holds no quote and no backslash.

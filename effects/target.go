@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode"
+
+	"comanda/effects/egress"
 )
 
 // TargetConfig is one target outside.
@@ -20,7 +22,7 @@ type TargetConfig struct {
 	Name        string        // "refund", "inventory", "release"
 	URL         string        // the complete address that is POSTed to
 	Timeout     time.Duration // of one send or lookup, from before its first byte to the last of the answer
-	Token       string        // sent as a bearer token; "" sends none. It stands in no error and no detail
+	Token       string        // sent as a bearer token to the host of URL and to no other; "" sends none. It stands in no error and no detail
 	LookupURL   string        // {key} in it becomes the key; "" when the target can't be asked
 	AcceptAny   bool          // a 2xx is done, whatever it says
 	RejectCodes []string      // what "code" of a 409 makes it a rejection
@@ -43,20 +45,20 @@ func NewTarget(c TargetConfig, rt http.RoundTripper) *Target {
 	return &Target{conf: c, rt: rt, now: time.Now}
 }
 
-// NewTransport returns a transport that asks no proxy and no environment. Each request has a connection of its
-// own: of one that was idle nobody could tell whether the target had closed it before the letter or after.
+// NewTransport returns a transport for letters. Each request has a connection of its own: of one that was idle nobody
+// could tell whether the target had closed it before the letter or after.
 func NewTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:                  nil,
-		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-		TLSHandshakeTimeout:    10 * time.Second,
-		DisableKeepAlives:      true,
-		MaxResponseHeaderBytes: 64 << 10,
-		DisableCompression:     true,
-		ForceAttemptHTTP2:      false, // HTTP/2 sends again by itself what a server refused, and multiplexes what should fail apart
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
-		TLSNextProto:           map[string]func(string, *tls.Conn) http.RoundTripper{},
-	}
+	t := egress.Transport()
+	t.DisableKeepAlives = true
+	return t
+}
+
+// NewPooledTransport returns a transport for questions that may be asked again, which keeps so many idle connections
+// to a host for its next ones.
+func NewPooledTransport(idle int) *http.Transport {
+	t := egress.Transport()
+	t.MaxIdleConnsPerHost, t.IdleConnTimeout = idle, time.Minute
+	return t
 }
 
 // exchange is one request and what became of it.
@@ -119,6 +121,10 @@ func plain(err error) string {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err
+	}
+	var refused *egress.RefusedError
+	if errors.As(err, &refused) {
+		err = refused
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

@@ -19,8 +19,11 @@ type RemoteCreditConfig struct {
 	Timeout        time.Duration // of one question; 0 means 2 s
 	Token          string        // sent as a bearer token; "" sends none
 	FallbackToBook bool          // ask the local book when there is no answer
-	AtOnce         int           // questions at once, beyond which the answer is "not now" at once; 0 means 64
+	AtOnce         int           // questions at once, beyond which the answer is "not now" at once; 0 means DefaultCreditAtOnce
 }
+
+// DefaultCreditAtOnce is RemoteCreditConfig.AtOnce unless it is given.
+const DefaultCreditAtOnce = 64
 
 // remoteCredit asks over HTTP. Copies of one event that come at once share a question.
 type remoteCredit struct {
@@ -39,16 +42,13 @@ type sharedAnswer struct {
 	err  error
 }
 
-// NewRemoteCredit returns a source that asks over HTTP; rt nil means a transport of its own, which asks no proxy.
+// NewRemoteCredit returns a source that asks over HTTP, by rt.
 func NewRemoteCredit(c RemoteCreditConfig, rt http.RoundTripper) CreditSource {
 	if c.Timeout == 0 {
 		c.Timeout = 2 * time.Second
 	}
 	if c.AtOnce == 0 {
-		c.AtOnce = 64
-	}
-	if rt == nil {
-		rt = &http.Transport{MaxIdleConnsPerHost: c.AtOnce, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10}
+		c.AtOnce = DefaultCreditAtOnce
 	}
 	r := &remoteCredit{conf: c, places: make(chan struct{}, c.AtOnce), asked: map[CreditQuestion]*sharedAnswer{}}
 	r.client = &http.Client{Transport: rt, Timeout: c.Timeout,

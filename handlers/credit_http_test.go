@@ -47,7 +47,7 @@ func newLender(t *testing.T, answer http.HandlerFunc) *lender {
 // askedOver makes a rig whose credit is asked at url, and says which source that is.
 func askedOver(t *testing.T, c RemoteCreditConfig) (*rig, *remoteCredit) {
 	t.Helper()
-	source := NewRemoteCredit(c, nil).(*remoteCredit)
+	source := NewRemoteCredit(c, &http.Transport{}).(*remoteCredit)
 	return newRig(t, func(o *Options) { o.Credit = source }), source
 }
 
@@ -222,7 +222,7 @@ func newLenderRig(t *testing.T, fallback bool) *lenderRig {
 func (r *lenderRig) ask(t *testing.T, l *lender, id, want string, timeout time.Duration) {
 	t.Helper()
 	r.t = t
-	source := NewRemoteCredit(RemoteCreditConfig{URL: l.URL + "/credit?key=s3cret", Timeout: timeout, Token: "t0k3n", FallbackToBook: r.fallback}, nil).(*remoteCredit)
+	source := NewRemoteCredit(RemoteCreditConfig{URL: l.URL + "/credit?key=s3cret", Timeout: timeout, Token: "t0k3n", FallbackToBook: r.fallback}, &http.Transport{}).(*remoteCredit)
 	r.source.Store(source)
 	a := r.post(body(id, id, "12.50", oneLine))
 	switch {
@@ -289,7 +289,7 @@ func TestCreditQuestion(t *testing.T) {
 	if q := <-l.asked; q.body != `{"order_id":"O\"<2","customer_id":"CUS-7","amount":5,"currency":"JPY"}` {
 		t.Errorf("%s", q.body)
 	}
-	bare := NewRemoteCredit(RemoteCreditConfig{URL: l.URL}, nil)
+	bare := NewRemoteCredit(RemoteCreditConfig{URL: l.URL}, &http.Transport{})
 	if _, err := bare.Check(t.Context(), CreditQuestion{}); err != nil {
 		t.Error(err)
 	}
@@ -324,11 +324,8 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// No proxy is asked, and net/http has nothing that it could send again by itself.
-func TestCreditIsAskedDirectlyAndOnce(t *testing.T) {
-	if own := NewRemoteCredit(RemoteCreditConfig{}, nil).(*remoteCredit).client.Transport.(*http.Transport); own.Proxy != nil {
-		t.Error("a proxy may be asked")
-	}
+// net/http has nothing that it could send again by itself.
+func TestCreditIsAskedOnce(t *testing.T) {
 	asked := 0
 	source := NewRemoteCredit(RemoteCreditConfig{URL: "http://lender"}, transport(func(r *http.Request) (*http.Response, error) {
 		asked++

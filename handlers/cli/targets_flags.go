@@ -26,6 +26,8 @@ type targetFlags struct {
 	Accept      string        `enum:"json,any" default:"json" placeholder:"WHAT" help:"What counts as done besides a status of 2xx: json, an object that does not say otherwise, or any."`
 	RejectCodes []string      `placeholder:"CODE" help:"Which code in a 409 says no for good, by commas; for inventory out_of_stock unless given."`
 	QuoteKey    bool          `help:"Send the key in double quotes, as the IETF draft has it."`
+
+	InsecureHTTP bool `name:"insecure-http" help:"Take an address with plain http, which anybody on the way reads and answers; for this machine it is taken anyway."`
 }
 
 // remoteFlags are what serve and relay share about the world outside.
@@ -38,6 +40,7 @@ type remoteFlags struct {
 	RetryBudget   int           `group:"Retries" default:"12" placeholder:"N" help:"Unknown answers before the target is asked, or a person, 1 to 1000."`
 	OnLineFailure string        `enum:"review,compensate" default:"review" placeholder:"WHAT" help:"What a line that was rejected does to its order: review leaves it to a person, compensate takes the other lines back and refunds."`
 	AlertURL      string        `name:"alert-url" placeholder:"URL" help:"Where to tell a person that something needs one (Slack, ntfy, n8n)."`
+	AlertInsecure bool          `name:"alert-insecure-http" help:"Take an address with plain http, which anybody on the way reads and answers; for this machine it is taken anyway."`
 	AlertFormat   string        `enum:"json,text" default:"json" placeholder:"FORMAT" help:"How to tell it: json, an object with text in it as Slack and n8n take it, or text, as an ntfy topic does."`
 }
 
@@ -55,6 +58,8 @@ type TargetConfig struct {
 	AcceptAny   bool
 	RejectCodes []string
 	QuoteKey    bool
+
+	InsecureHTTP bool // plain http will do for URL and LookupURL
 }
 
 // RetryConfig says how tries that came to nothing are repeated.
@@ -70,6 +75,8 @@ type RemoteConfig struct {
 	Compensate bool
 	AlertURL   string
 	AlertPlain bool // the text itself instead of JSON
+
+	AlertInsecureHTTP bool // plain http will do for AlertURL
 }
 
 // config checks the flags against each other and against the lease.
@@ -103,13 +110,14 @@ func (f remoteFlags) config(lease time.Duration) (c RemoteConfig, err error) {
 	}
 	c.Retry = RetryConfig{Base: f.RetryBase, Max: f.RetryMax, Budget: f.RetryBudget}
 	c.AlertURL, c.AlertPlain = f.AlertURL, f.AlertFormat == "text"
+	c.AlertInsecureHTTP = f.AlertInsecure
 	return c, nil
 }
 
 // config refuses what is out of bounds even for a target without an address: it is a typing error all the same.
 func (f targetFlags) config(name string, lease time.Duration) (c TargetConfig, err error) {
 	c = TargetConfig{Name: name, URL: f.URL, Timeout: f.Timeout, KeyTTL: f.KeyTTL, LookupURL: f.LookupURL, LookupGrace: f.LookupGrace,
-		Concurrency: f.Concurrency, AcceptAny: f.Accept == "any", RejectCodes: f.RejectCodes, QuoteKey: f.QuoteKey}
+		Concurrency: f.Concurrency, AcceptAny: f.Accept == "any", RejectCodes: f.RejectCodes, QuoteKey: f.QuoteKey, InsecureHTTP: f.InsecureHTTP}
 	flag := func(s string) string { return "--" + name + "-" + s }
 	if c.Rate, err = parseRate(f.Rate); err != nil {
 		return c, fmt.Errorf("%s %q %w", flag("rate"), f.Rate, err)
@@ -143,7 +151,22 @@ func (f targetFlags) checkAddresses(flag func(string) string) error {
 	if !strings.Contains(f.LookupURL, "{key}") {
 		return fmt.Errorf("%s must have {key} where the key goes", flag("lookup-url"))
 	}
-	return checkURL(flag("lookup-url"), strings.ReplaceAll(f.LookupURL, "{key}", "key"))
+	if err := checkURL(flag("lookup-url"), strings.ReplaceAll(f.LookupURL, "{key}", "key")); err != nil {
+		return err
+	}
+	if f.TokenFile != "" && !strings.EqualFold(hostname(f.URL), hostname(f.LookupURL)) {
+		return fmt.Errorf("%s is at another host than %s, and the token in %s goes to that one alone: ask at the same host, or use no token", flag("lookup-url"), flag("url"), flag("token-file"))
+	}
+	return nil
+}
+
+// hostname is the host of an address that checkURL has taken.
+func hostname(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }
 
 func (f targetFlags) check(flag func(string) string) error {
@@ -227,6 +250,8 @@ type creditFlags struct {
 	Timeout   time.Duration `default:"2s" placeholder:"DURATION" help:"How long the answer may take, 50ms to 15s."`
 	TokenFile string        `placeholder:"FILE" help:"The file with the bearer token."`
 	Fallback  string        `enum:"refuse,book" default:"refuse" placeholder:"WHAT" help:"When there is no answer: refuse the order for now, or ask the local book."`
+
+	InsecureHTTP bool `name:"insecure-http" help:"Take an address with plain http, which anybody on the way reads and answers; for this machine it is taken anyway."`
 }
 
 // CreditConfig says who is asked for credit; without URL it is the local book.
@@ -235,10 +260,11 @@ type CreditConfig struct {
 	Timeout        time.Duration
 	Token          string
 	FallbackToBook bool
+	InsecureHTTP   bool // plain http will do for URL
 }
 
 func (f creditFlags) config() (CreditConfig, error) {
-	c := CreditConfig{URL: f.URL, Timeout: f.Timeout, FallbackToBook: f.Fallback == "book"}
+	c := CreditConfig{URL: f.URL, Timeout: f.Timeout, FallbackToBook: f.Fallback == "book", InsecureHTTP: f.InsecureHTTP}
 	if f.Timeout < 50*time.Millisecond || f.Timeout > 15*time.Second {
 		return c, Usage(fmt.Errorf("--credit-timeout must be between 50ms and 15s, not %s", f.Timeout))
 	}

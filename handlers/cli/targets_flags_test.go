@@ -13,23 +13,23 @@ import (
 
 // outside sets every flag of the world outside to something that is not its default, token files aside.
 const outside = `--refund-url https://g.example/refunds --refund-timeout 7s --refund-key-ttl 0 --refund-lookup-url https://g.example/refunds?key={key}
-	--refund-lookup-grace 3s --refund-rate 30/m --refund-concurrency 9 --refund-accept any --refund-reject-codes gone,closed --refund-quote-key
+	--refund-lookup-grace 3s --refund-rate 30/m --refund-concurrency 9 --refund-accept any --refund-reject-codes gone,closed --refund-quote-key --refund-insecure-http
 	--inventory-url http://w.example:8443/moves --inventory-timeout 8s --inventory-key-ttl 1h --inventory-lookup-url http://w.example/moves/{key}
-	--inventory-lookup-grace 0 --inventory-rate 0 --inventory-concurrency 256 --inventory-accept any --inventory-reject-codes sold --inventory-quote-key
+	--inventory-lookup-grace 0 --inventory-rate 0 --inventory-concurrency 256 --inventory-accept any --inventory-reject-codes sold --inventory-quote-key --inventory-insecure-http
 	--release-url http://[::1]:9/ --release-timeout 60s --release-key-ttl 8760h --release-lookup-url http://[::1]:9/{key}
-	--release-lookup-grace 24h --release-rate 7200/h --release-concurrency 1 --release-accept any --release-reject-codes shut --release-quote-key
-	--retry-base 1ms --retry-max 24h --retry-budget 1000 --on-line-failure compensate --alert-url https://ntfy.example/shop --alert-format text`
+	--release-lookup-grace 24h --release-rate 7200/h --release-concurrency 1 --release-accept any --release-reject-codes shut --release-quote-key --release-insecure-http
+	--retry-base 1ms --retry-max 24h --retry-budget 1000 --on-line-failure compensate --alert-url https://ntfy.example/shop --alert-format text --alert-insecure-http`
 
-const creditOutside = ` --credit-url https://c.example/credit --credit-timeout 15s --credit-fallback book`
+const creditOutside = ` --credit-url https://c.example/credit --credit-timeout 15s --credit-fallback book --credit-insecure-http`
 
 func outsideConfig(tokens [3]string) RemoteConfig {
 	return RemoteConfig{
 		Targets: []TargetConfig{
-			{"refund", "https://g.example/refunds", 7 * time.Second, tokens[0], 0, "https://g.example/refunds?key={key}", 3 * time.Second, 0.5, 9, true, []string{"gone", "closed"}, true},
-			{"inventory", "http://w.example:8443/moves", 8 * time.Second, tokens[1], time.Hour, "http://w.example/moves/{key}", 0, 0, 256, true, []string{"sold"}, true},
-			{"release", "http://[::1]:9/", time.Minute, tokens[2], 8760 * time.Hour, "http://[::1]:9/{key}", 24 * time.Hour, 2, 1, true, []string{"shut"}, true},
+			{"refund", "https://g.example/refunds", 7 * time.Second, tokens[0], 0, "https://g.example/refunds?key={key}", 3 * time.Second, 0.5, 9, true, []string{"gone", "closed"}, true, true},
+			{"inventory", "http://w.example:8443/moves", 8 * time.Second, tokens[1], time.Hour, "http://w.example/moves/{key}", 0, 0, 256, true, []string{"sold"}, true, true},
+			{"release", "http://[::1]:9/", time.Minute, tokens[2], 8760 * time.Hour, "http://[::1]:9/{key}", 24 * time.Hour, 2, 1, true, []string{"shut"}, true, true},
 		},
-		Retry: RetryConfig{Base: time.Millisecond, Max: 24 * time.Hour, Budget: 1000}, Compensate: true, AlertURL: "https://ntfy.example/shop", AlertPlain: true,
+		Retry: RetryConfig{Base: time.Millisecond, Max: 24 * time.Hour, Budget: 1000}, Compensate: true, AlertURL: "https://ntfy.example/shop", AlertPlain: true, AlertInsecureHTTP: true,
 	}
 }
 
@@ -71,7 +71,7 @@ func TestOutsideReachesServeAndRelay(t *testing.T) {
 	serveArgs := append(strings.Fields(outside+creditOutside), tokens...)
 	serve, relay := serveDefaults, RelayConfig{"comanda.db", "@every 10s", 100, 2 * time.Minute, 4, RemoteConfig{}, LogConfig{"text", "info"}}
 	serve.Remote = outsideConfig([3]string{"token-of-refund", "token-of-inventory", "token-of-release"})
-	serve.Credit = CreditConfig{URL: "https://c.example/credit", Timeout: 15 * time.Second, Token: "token-of-credit", FallbackToBook: true}
+	serve.Credit = CreditConfig{URL: "https://c.example/credit", Timeout: 15 * time.Second, Token: "token-of-credit", FallbackToBook: true, InsecureHTTP: true}
 	relay.Remote = serve.Remote
 	twins := twinsOf(serveArgs)
 	for _, try := range []struct {
@@ -128,6 +128,10 @@ func TestBoundsHoldWithoutAnAddress(t *testing.T) {
 			b.failed(t, exitUsage, "--"+name+"-"+flag, "relay", "--"+name+"-"+flag, value)
 		}
 		b.failed(t, exitUsage, "--"+name+"-url", "serve", "--"+name+"-lookup-url", "http://g/{key}")
+		b.failed(t, exitUsage, "--"+name+"-lookup-url", "relay", "--"+name+"-url", "https://g.example/", "--"+name+"-lookup-url", "https://other.example/{key}", "--"+name+"-token-file", tokenFlags(t)[1])
+		if code := b.run("relay", "--"+name+"-url", "https://g.example/", "--"+name+"-lookup-url", "https://other.example/{key}"); code != 0 {
+			t.Errorf("a lookup at another host, without a token: %s", b.err.String())
+		}
 		b.failed(t, exitUsage, "--"+name+"-reject-codes", "serve", "--"+name+"-reject-codes", "sold, closed")
 		if code := b.run("relay", "--"+name+"-timeout", "10m", "--lease", "1s"); code != 0 {
 			t.Errorf("the lease of a target that is local: %s", b.err.String())
