@@ -2,7 +2,7 @@
 // into tickets, and the API that shows what became of them. It writes tickets and never carries one
 // out; what carries them out is handed in as functions.
 //
-// A request's walk: observe (request id, log line) → guard (panics) → limit → cross-origin check →
+// A request's walk: observe (request id, log line) → guard (panics) → limit → host check → cross-origin check →
 // echo's router → a handler, which is a thin shell over a plain function → the store. A handler
 // returns its error, and writeProblem alone turns errors into answers.
 //

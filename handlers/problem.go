@@ -53,6 +53,7 @@ var titles = map[string]string{
 	"method-not-allowed": "The method is not allowed here",
 	"bad-request":        "The request is not understood",
 	"cross-origin":       "The request came from another origin",
+	"foreign-host":       "The request was meant for another server",
 	"conflict":           "The state does not allow it",
 	"internal":           "A defect in comanda",
 }

@@ -39,6 +39,10 @@ type Options struct {
 	Metrics http.Handler
 	// Observe is told of each request once it is answered. It must be quick; nil tells nobody.
 	Observe func(Seen)
+	// Hosts are the names and addresses under which the server is asked for, beside those of this machine and the
+	// address that a connection comes in by. Certified says of others whether its certificate is for them; nil says no.
+	Hosts     []string
+	Certified func(name string) bool
 	// Senders are who may send orders. Without one that has no name, /webhooks/orders takes them from anybody.
 	Senders []Sender
 	// SignatureWindow is how old a signature may be, and how far ahead; 0 leaves its time out.
@@ -120,6 +124,7 @@ type Server struct {
 	webhooks    *echo.Echo // the senders' addresses alone
 	intakes     []*intake
 	crossOrigin *http.CrossOriginProtection
+	hosts       hosts
 	inFlight    atomic.Int64
 	looks       looks
 	bodyBytes   atomic.Int64 // of requests under way, see bounded
@@ -136,19 +141,20 @@ func New(opt Options) *Server {
 		copies:      &copies{db: opt.DB, log: opt.Log},
 		intakes:     newIntakes(opt),
 		crossOrigin: http.NewCrossOriginProtection(),
+		hosts:       newHosts(opt),
 		looks:       looks{wait: lookWait},
 		space:       store.SpaceUnder,
 	}
-	s.echo, s.webhooks = s.newEcho(), s.newEcho()
+	s.echo, s.webhooks = s.newEcho(s.knownHost), s.newEcho(s.noBrowser)
 	s.routes()
 	s.webhookRoutes(s.webhooks)
 	return s
 }
 
-func (s *Server) newEcho() *echo.Echo {
+func (s *Server) newEcho(meant echo.MiddlewareFunc) *echo.Echo {
 	e := echo.New()
 	e.HTTPErrorHandler = s.echoError
-	e.Pre(s.observe, s.guard, s.limit, s.boundBodies, s.sameOrigin)
+	e.Pre(s.observe, s.guard, s.limit, meant, s.boundBodies, s.sameOrigin)
 	return e
 }
 
