@@ -27,6 +27,7 @@ import (
 	"comanda/effects"
 	"comanda/effects/egress"
 	"comanda/handlers"
+	"comanda/handlers/certificate"
 	"comanda/handlers/cli"
 	"comanda/handlers/console"
 	"comanda/handlers/graph"
@@ -305,6 +306,10 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	if err != nil {
 		return err
 	}
+	pair, err := openPair(c.TLS)
+	if err != nil {
+		return err
+	}
 	a, err := p.open(ctx, cli.RelayConfig{DB: c.DB, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers, Remote: c.Remote, Log: c.Log}, crashPlan)
 	if err != nil {
 		return err
@@ -326,15 +331,20 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	shown := console.New(look)
 	defer func() { err = errors.Join(err, shown.Close()) }()
 	opt := a.options(ctx, c.Credit)
+	opt.Hosts = c.Hosts
 	opt.Console = shown
 	a.admit(&opt, c.Webhooks, senders)
+	if pair != nil {
+		opt.Certified = pair.Certifies
+		a.dog.Also = alsoOf(a.dog.Also, pair)
+	}
 	h := handlers.New(opt)
 	defer func() { err = errors.Join(err, h.Close()) }()
 	defer a.startAlerts(ctx, c.Remote)()
 	ended := a.startRelay(ctx)
 	defer func() { cancel(); ended() }()
-	defer a.watchSecrets(ctx, senders)()
-	doors, err := openDoors(addresses(c), h) // last: whoever is answered finds everything in place
+	defer a.watchSecrets(ctx, senders, pair)()
+	doors, err := openDoors(addresses(c), h, pair) // last: whoever is answered finds everything in place
 	if err != nil {
 		return err
 	}
@@ -342,7 +352,7 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	defer a.startCare(ctx, p.service)() // the doors are open
 	a.sayListening(c.Webhooks, doors)
 	if p.terminal {
-		cli.Banner(p.stderr, cli.BannerInfo{URL: base, WebhookURL: doors[len(doors)-1].base, Webhooks: c.Webhooks, File: a.db.Path(), Targets: modes(c.Remote.Targets), Words: p.words, Throwaway: more.opened != nil})
+		cli.Banner(p.stderr, cli.BannerInfo{URL: base, Cert: c.TLS.Cert, Name: certifiedName(pair, doors[0].Addr()), WebhookURL: doors[len(doors)-1].base, Webhooks: c.Webhooks, File: a.db.Path(), Targets: modes(c.Remote.Targets), Words: p.words, Throwaway: more.opened != nil})
 	}
 	doors[0].srv.RegisterOnShutdown(shown.EndStreams)
 	err = p.serveHTTP(ctx, doors, more.opened)
@@ -398,10 +408,43 @@ func (a *appliance) admit(opt *handlers.Options, c cli.WebhookConfig, senders []
 	opt.ClockDoubt = store.NewClockDoubt(a.db, cli.Built()).Reason
 }
 
-// watchSecrets has secrets that change come into force. It returns what waits for its end, which comes soon after
+// openPair reads the certificate and its key; nil without TLS.
+func openPair(c cli.TLSConfig) (*certificate.Pair, error) {
+	if c.Cert == "" {
+		return nil, nil
+	}
+	pair, err := certificate.Open(c.Cert, c.Key)
+	return pair, cli.Usage(err)
+}
+
+// certifiedName is the name under which the server has to be asked for, where its certificate is not for its address.
+func certifiedName(pair *certificate.Pair, at net.Addr) string {
+	host, _, err := net.SplitHostPort(at.String())
+	if pair == nil || err != nil || pair.Certifies(host) {
+		return ""
+	}
+	return pair.Name()
+}
+
+// alsoOf adds what is to be said of the certificate to what others have found out.
+func alsoOf(others func() (wrong, warnings []relay.Trouble), pair *certificate.Pair) func() (wrong, warnings []relay.Trouble) {
+	return func() (wrong, warnings []relay.Trouble) {
+		wrong, warnings = others()
+		causes, details := pair.Warnings(time.Now())
+		for i := range causes {
+			warnings = append(warnings, relay.Trouble{Condition: store.Condition{Cause: causes[i], Detail: details[i]}})
+		}
+		return wrong, warnings
+	}
+}
+
+// watchSecrets has secrets and a certificate that change come into force; pair may be nil. It returns what waits for its end, which comes soon after
 // that of ctx.
-func (a *appliance) watchSecrets(ctx context.Context, senders []handlers.Sender) (ended func()) {
+func (a *appliance) watchSecrets(ctx context.Context, senders []handlers.Sender, pair *certificate.Pair) (ended func()) {
 	var all sync.WaitGroup
+	if pair != nil {
+		all.Go(func() { pair.Watch(ctx, a.log) })
+	}
 	for _, s := range senders {
 		all.Go(func() { s.Secrets.Watch(ctx, a.log) })
 	}
@@ -423,8 +466,8 @@ type door struct {
 	srv  *http.Server
 }
 
-// openDoors opens all of the addresses or none.
-func openDoors(addresses []string, h *handlers.Server) (doors []door, err error) {
+// openDoors opens all of the addresses or none; pair is nil without TLS.
+func openDoors(addresses []string, h *handlers.Server, pair *certificate.Pair) (doors []door, err error) {
 	servers := []func() *http.Server{h.HTTPServer, h.WebhookServer}
 	for i, addr := range addresses {
 		l, base, err := cli.Listen(addr, len(addresses))
@@ -434,7 +477,11 @@ func openDoors(addresses []string, h *handlers.Server) (doors []door, err error)
 			}
 			return nil, err
 		}
-		doors = append(doors, door{l, base, servers[i]()})
+		d := door{l, base, servers[i]()}
+		if pair != nil {
+			d.base, d.srv.TLSConfig = "https://"+l.Addr().String(), pair.Config()
+		}
+		doors = append(doors, d)
 	}
 	return doors, nil
 }
@@ -484,11 +531,18 @@ func modes(targets []cli.TargetConfig) map[string]string {
 	return modes
 }
 
+func (d door) serve() error {
+	if d.srv.TLSConfig != nil {
+		return d.srv.ServeTLS(d, "", "")
+	}
+	return d.srv.Serve(d)
+}
+
 // serveHTTP serves until ctx ends, then lets what is under way finish.
 func (p program) serveHTTP(ctx context.Context, doors []door, opened func(string) error) error {
 	failed := make(chan error, len(doors))
 	for _, d := range doors {
-		go func() { failed <- d.srv.Serve(d) }()
+		go func() { failed <- d.serve() }()
 	}
 	if opened != nil {
 		if err := opened(doors[0].base); err != nil {

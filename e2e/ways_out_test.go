@@ -85,7 +85,7 @@ func TestAddressesThatNothingGoesTo(t *testing.T) {
 				named = flags[2]
 			}
 			if code != 2 || !strings.HasPrefix(stderr, "comanda: "+named) || strings.Contains(stderr, "s3cret") || strings.Count(stderr, "\n") != 1 {
-				t.Errorf("%q exits %d: %s", args, code, stderr)
+				t.Fatalf("%q exits %d: %s", args, code, stderr)
 			}
 			if left := listing(t, p.dir); len(left) > 0 {
 				t.Errorf("%q leaves %q", args, left)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"io"
 	"maps"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -11,6 +13,9 @@ import (
 // BannerInfo is what a person at a terminal is told when the appliance is up.
 type BannerInfo struct {
 	URL string // "http://127.0.0.1:8080"
+	// Cert is the file with the certificate, or "" without TLS; Name is a name that it is for, or "" where it is for the
+	// address in URL.
+	Cert, Name string
 	// WebhookURL is that of the address for webhooks alone, or "".
 	WebhookURL string
 	Webhooks   WebhookConfig
@@ -30,7 +35,7 @@ func Banner(w io.Writer, b BannerInfo) {
 	for _, name := range slices.Sorted(maps.Keys(b.Targets)) {
 		modes = append(modes, name+" "+strings.ToUpper(b.Targets[name]))
 	}
-	_, _ = io.WriteString(w, b.Words.Text("banner", "URL", b.URL, "Webhooks", b.webhooks(), "Try", b.try(), "File", b.File, "Targets", strings.Join(modes, ", "), "Afresh", b.afresh()))
+	_, _ = io.WriteString(w, b.Words.Text("banner", "URL", b.named(b.URL), "Curl", b.curl(), "Webhooks", b.webhooks(), "Try", b.try(), "File", b.File, "Targets", strings.Join(modes, ", "), "Afresh", b.afresh()))
 }
 
 // webhooks are the addresses that orders are sent to, one below the other.
@@ -44,16 +49,37 @@ func (b BannerInfo) webhooks() string {
 	return strings.Join(all, "\n              ")
 }
 
-func (b BannerInfo) webhookURL() string { return cmp.Or(b.WebhookURL, b.URL) }
+func (b BannerInfo) webhookURL() string { return b.named(cmp.Or(b.WebhookURL, b.URL)) }
+
+// named is an address as the certificate has it.
+func (b BannerInfo) named(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || b.Name == "" {
+		return address
+	}
+	return u.Scheme + "://" + net.JoinHostPort(b.Name, u.Port())
+}
+
+// curl is the command that reaches the server as it is: it trusts the certificate, and asks no name server for the name.
+func (b BannerInfo) curl() string {
+	if b.Cert == "" {
+		return "curl -sS"
+	}
+	c := "curl -sS --cacert " + shellQuote(b.Cert)
+	if u, err := url.Parse(b.URL); err == nil && b.Name != "" {
+		c += " --connect-to " + shellQuote("::"+strings.TrimSuffix(u.Host, u.Port()))
+	}
+	return c
+}
 
 // try is a line that sends the order when it is pasted, signed where that is needed.
 func (b BannerInfo) try() string {
-	url := b.webhookURL() + "/webhooks/orders"
+	to := b.webhookURL() + "/webhooks/orders"
 	if b.Webhooks.Unsigned() {
-		return "curl -sS " + url + " -H 'Content-Type: application/json' -d '" + bannerOrder + "'"
+		return b.curl() + " " + to + " -H 'Content-Type: application/json' -d '" + bannerOrder + "'"
 	}
 	return "t=$(date +%s) b='" + bannerOrder + "'; k=$(grep -m1 ^whsec_ " + shellQuote(b.Webhooks.Senders[0].SecretFile) + ` | cut -c7- | openssl base64 -d -A | od -An -v -tx1 | tr -d ' \n'); ` +
-		`curl -sS ` + url + ` -H 'Content-Type: application/json' -H webhook-id:msg_1 -H webhook-timestamp:$t ` +
+		b.curl() + ` ` + to + ` -H 'Content-Type: application/json' -H webhook-id:msg_1 -H webhook-timestamp:$t ` +
 		`-H "webhook-signature: v1,$(printf %s "msg_1.$t.$b" | openssl dgst -sha256 -mac HMAC -macopt hexkey:$k -binary | openssl base64 -A)" -d "$b"`
 }
 

@@ -4,16 +4,21 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"comanda/store"
 )
 
 func (c *doctorCmd) Run(s *session) error {
+	ofWire, err := c.checkCertificate(time.Now())
+	if err != nil {
+		return err
+	}
 	checks, err := store.Examine(s.ctx, c.DB, store.Options{Readers: readers, MustExist: true})
 	if err != nil {
 		return err
 	}
-	report := doctorReport{Checks: checks}
+	report := doctorReport{Checks: append(checks, ofWire...)}
 	var wrong []string
 	for _, check := range checks {
 		switch check.Level {

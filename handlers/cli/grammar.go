@@ -69,6 +69,7 @@ type relayFlags struct {
 type serveCmd struct {
 	fileFlag
 	Addr string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where to listen."`
+	wireFlags
 	relayFlags
 	Credit  creditFlags  `embed:"" prefix:"credit-" group:"Credit"`
 	Webhook webhookFlags `embed:"" prefix:"webhook-" group:"Webhooks"`
@@ -116,6 +117,7 @@ type graphCmd struct {
 
 type doctorCmd struct {
 	fileFlag
+	tlsFlags
 	jsonFlag
 }
 

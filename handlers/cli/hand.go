@@ -22,6 +22,14 @@ func (c *serveCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	tls, err := c.tlsFlags.config()
+	if err != nil {
+		return err
+	}
+	hosts, err := c.hosts()
+	if err != nil {
+		return err
+	}
 	remote, err := c.remoteFlags.config(c.Lease)
 	if err != nil {
 		return err
@@ -35,7 +43,7 @@ func (c *serveCmd) Run(s *session) error {
 		return err
 	}
 	return call(s, s.program.Serve, ServeConfig{
-		DB: c.DB, Addr: c.Addr, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers,
+		DB: c.DB, Addr: c.Addr, Hosts: hosts, TLS: tls, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers,
 		NoRelay: c.NoRelay, Insecure: c.Insecure, Zone: zone, Remote: remote, Credit: credit, Webhooks: webhooks, Log: c.logFlags.config(), Settings: s.settings,
 	})
 }

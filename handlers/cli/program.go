@@ -38,7 +38,9 @@ type Version struct {
 // ServeConfig are the checked settings of `comanda serve`.
 type ServeConfig struct {
 	DB       string
-	Addr     string // host:port, loopback unless Insecure
+	Addr     string   // host:port, loopback unless Insecure
+	Hosts    []string // names in lower case, and addresses, that the server answers to beside its own
+	TLS      TLSConfig
 	Schedule string // a cron spec that robfig/cron's ParseStandard takes
 	Batch    int    // 1 to 10,000
 	Lease    time.Duration

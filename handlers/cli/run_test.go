@@ -101,8 +101,8 @@ func TestFlagsReachTheCommands(t *testing.T) {
 		args string
 		asks any
 	}{
-		{"serve --db a.db --addr [::1]:0 --schedule @daily --batch 1 --lease 100ms --workers 256 --no-relay --insecure --log-format json --log-level debug",
-			ServeConfig{"a.db", "[::1]:0", "@daily", 1, 100 * time.Millisecond, 256, true, true, nil, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, webhookDefaults, LogConfig{"json", "debug"}, nil}},
+		{"serve --db a.db --addr [::1]:0 --host Shop.LAN --host 192.168.1.5 --tls-cert c.pem --tls-key k.pem --schedule @daily --batch 1 --lease 100ms --workers 256 --no-relay --insecure --log-format json --log-level debug",
+			ServeConfig{"a.db", "[::1]:0", []string{"shop.lan", "192.168.1.5"}, TLSConfig{"c.pem", "k.pem"}, "@daily", 1, 100 * time.Millisecond, 256, true, true, nil, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, webhookDefaults, LogConfig{"json", "debug"}, nil}},
 		{"relay --db a.db --batch 10000 --lease 24h", RelayConfig{"a.db", "@every 10s", 10000, 24 * time.Hour, 4, RemoteConfig{Retry: retryDefaults}, LogConfig{"text", "info"}}},
 		{"demo --log-level warn --lang es", DemoConfig{LogConfig{"text", "warn"}, "es"}},
 		{"prove", ProveConfig{Lang: "en"}},
@@ -216,8 +216,9 @@ func TestEveryFlagHasATwin(t *testing.T) {
 
 func TestTwins(t *testing.T) {
 	b := newBench("COMANDA_DB=t.db", "COMANDA_ADDR=127.0.0.1:9", "COMANDA_SCHEDULE=@every 1m", "COMANDA_BATCH=7", "COMANDA_LEASE=3s",
-		"COMANDA_WORKERS=2", "COMANDA_NO_RELAY=1", "COMANDA_INSECURE=true", "COMANDA_LOG_FORMAT=json", "COMANDA_LOG_LEVEL=error", "DB=other")
-	want := ServeConfig{"t.db", "127.0.0.1:9", "@every 1m", 7, 3 * time.Second, 2, true, true, nil, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, webhookDefaults, LogConfig{"json", "error"}, nil}
+		"COMANDA_WORKERS=2", "COMANDA_NO_RELAY=1", "COMANDA_INSECURE=true", "COMANDA_LOG_FORMAT=json", "COMANDA_LOG_LEVEL=error", "DB=other",
+		"COMANDA_HOST=shop.lan,fd12::1", "COMANDA_TLS_CERT=c.pem", "COMANDA_TLS_KEY=k.pem")
+	want := ServeConfig{"t.db", "127.0.0.1:9", []string{"shop.lan", "fd12::1"}, TLSConfig{"c.pem", "k.pem"}, "@every 1m", 7, 3 * time.Second, 2, true, true, nil, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, webhookDefaults, LogConfig{"json", "error"}, nil}
 	if b.run(); !cmp.Equal(any(want), b.asked) {
 		t.Errorf("from the environment: %s", cmp.Diff(any(want), b.asked))
 	}
