@@ -75,7 +75,7 @@ func run() int {
 	defer stderr.Close(time.Second)
 	app := program{stdout: os.Stdout, stderr: stderr, terminal: isatty.IsTerminal(os.Stderr.Fd()), disk: store.Options{Ballast: true}, service: cli.NewService(os.Environ())}
 	return cli.Run(ctx, os.Args[1:], cli.Program{
-		Stdout: os.Stdout, Stderr: stderr, Environ: os.Environ(), Terminal: app.terminal,
+		Stdout: os.Stdout, Stderr: stderr, Environ: os.Environ(), Terminal: isatty.IsTerminal(os.Stdout.Fd()),
 		Version: cli.ReadVersion(), Graph: dependencyGraph(), TargetNames: targetNames, LedgerTypes: ledgerTypes(),
 		Serve: app.serve, Relay: app.relay, Demo: app.demo, Prove: app.prove, Drill: app.drill, World: app.world,
 	})

@@ -331,3 +331,45 @@ func TestDoctorOfADamagedFile(t *testing.T) {
 	}
 	b.failed(t, exitUsage, "junk.db", "order", "show", "ORD-1", "--db", path)
 }
+
+// Names, bodies and what a target said come from elsewhere: no listing lets them act on a terminal or look like
+// another name, and as JSON they stay what they are.
+func TestListingsObeyNobody(t *testing.T) {
+	b, path := shop(t)
+	b.program.Terminal = true
+	quoted := "'" + strings.ReplaceAll(hostile, "'", "''") + "'"
+	inserts(t, path,
+		`INSERT INTO events (event_id, order_id, body, digest, outcome, received_at, source, webhook_id) VALUES (`+quoted+`, `+quoted+`, CAST(`+quoted+` AS BLOB), zeroblob(32), 'already_decided', 1, '', `+quoted+`)`,
+		`INSERT INTO orders (order_id, event_id, customer_id, amount, currency, category, priority, credit_ok, decision, decided_at, line_items)
+			VALUES (`+quoted+`, `+quoted+`, `+quoted+`, '1.00', 'MXN', 'retail', 'normal', 1, 'inventory', 1, json_array(json_object('sku', `+quoted+`, 'quantity', 1)))`,
+		`INSERT INTO outbox (aggregate_id, effect_type, payload, idempotency_key, status, detail, processed_at) VALUES (`+quoted+`, 'inventory_sync', `+quoted+`, 'k'||`+quoted+`, 'dead', `+quoted+`, 1)`,
+		`INSERT INTO credit_limits (customer_id, currency, limit_amount, updated_at) VALUES (`+quoted+`, 'MXN', '5.00', 1)`,
+	)
+	for _, args := range [][]string{
+		{"order", "show", hostile}, {"receipt", hostile}, {"events", "show", hostile}, {"tickets", "list"}, {"tickets", "show", "2"}, {"credit", "list"},
+		{"sql", "SELECT * FROM outbox"}, {"tickets", "retry", "2", "--reason", hostile}, {"targets", "list"}, {"doctor"},
+	} {
+		for _, format := range []string{"", "--json"} {
+			if format != "" {
+				args = append([]string{args[0]}, append(args[1:len(args):len(args)], format)...)
+			}
+			code := b.run(args...)
+			shown := b.out.String() + b.err.String()
+			if found := betrayed(shown); found != nil {
+				t.Errorf("%q: %+q got through", args, found)
+			}
+			if strings.Contains(shown, "\nlevel=ERROR") {
+				t.Errorf("%q: a line was forged:\n%s", args, shown)
+			}
+			if code != 0 && args[0] != "doctor" {
+				t.Errorf("%q exits %d: %s", args, code, &b.err)
+			}
+			if format != "" && !json.Valid(b.out.Bytes()) {
+				t.Errorf("%q: not JSON any more: %s", args, &b.out)
+			}
+		}
+	}
+	if list := decode[[]store.Ticket](t, b.must(t, "tickets", "list", "--json", "--order", hostile)); len(list) != 1 || list[0].AggregateID != hostile {
+		t.Errorf("as JSON it reads otherwise: %+v", list)
+	}
+}

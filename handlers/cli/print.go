@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -8,18 +9,47 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// json prints one document, indented, with no HTML escaping.
+// json prints one document, indented, with no HTML escaping. It reads the same wherever it goes; for a terminal what
+// that would obey is spelled out.
 func (s *session) json(v any) error {
-	e := json.NewEncoder(&s.out)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(v); err != nil {
 		return fmt.Errorf("the answer can't be written as JSON: %w", err)
 	}
+	text := b.Bytes()
+	if s.program.Terminal {
+		text = spellOut(text)
+	}
+	s.out.Write(text)
 	return nil
+}
+
+// spellOut writes as \uXXXX what hides in a text of JSON, where such a character can only stand inside a string. So it
+// reads as the same document. What is below a space is layout: in a string the encoder has spelled it out.
+func spellOut(text []byte) []byte {
+	spell := func(r rune) bool { return r >= 0x7f && hides(r, true) }
+	if !bytes.ContainsFunc(text, spell) {
+		return text
+	}
+	var b bytes.Buffer
+	for _, r := range string(text) {
+		switch high, low := utf16.EncodeRune(r); {
+		case !spell(r):
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.Bytes()
 }
 
 // table prints aligned rows; every cell is made visible.
