@@ -49,8 +49,10 @@ func (db *DB) lookAtModes() []Check {
 	if runtime.GOOS == "windows" { // its rights are not in a mode
 		return nil
 	}
+	paths := append(db.names(), ballastPath(db.path))
+	locks, _ := db.lockFiles() // a pattern of our own is never wrong
 	var wide []string
-	for _, path := range db.names() {
+	for _, path := range append(paths, locks...) {
 		if st, err := os.Stat(path); err == nil && st.Mode().Perm()&others != 0 {
 			wide = append(wide, path)
 		}

@@ -116,6 +116,21 @@ func TestDoctorSeesWideModes(t *testing.T) {
 	if c := checkNamed(t, db, "files' modes"); c.Level != LevelWarning || !strings.Contains(c.Answer, "comanda.db-wal") || strings.Contains(c.Answer, "shm") {
 		t.Errorf("a -wal that all can read: %+v", c)
 	}
+	h, err := db.NewHolder(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	if err := os.WriteFile(ballastPath(db.Path()), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{db.lockPath(h.ID), ballastPath(db.Path())} {
+		set(path, 0o640)
+		if c := checkNamed(t, db, "files' modes"); c.Level != LevelWarning || !strings.Contains(c.Answer, filepath.Base(path)) {
+			t.Errorf("%s that a group can read: %+v", path, c)
+		}
+		set(path, 0o600)
+	}
 	for mode, says := range map[fs.FileMode]string{
 		0o755: "look around", 0o710: "look around", 0o777: "replace", 0o770: "replace", 0o777 | fs.ModeSticky: "look around",
 	} {
