@@ -23,13 +23,13 @@ type answer struct {
 	json       bool                       // it is JSON of some kind
 	ambiguous  bool                       // it is an object that names a member twice, and may say anything
 	retryAfter time.Duration
-	location   string // of a redirect, without its query
-	cut        error  // the body did not arrive whole, or is too long
-	secret     string // our token, which is not repeated if the target does
+	location   string   // of a redirect, without its query
+	cut        error    // the body did not arrive whole, or is too long
+	secrets    []string // of ours, which are not repeated if the target does
 }
 
 func (t *Target) read(ctx context.Context, res *http.Response) *answer {
-	a := &answer{status: res.StatusCode, retryAfter: RetryAfter(res.Header, t.now()), secret: t.conf.Token}
+	a := &answer{status: res.StatusCode, retryAfter: RetryAfter(res.Header, t.now()), secrets: t.conf.secrets()}
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
 		a.location = a.hide(whereTo(res))
 	}
@@ -105,12 +105,39 @@ func (a *answer) text(name string) string {
 	return ""
 }
 
-// hide leaves our token out of what a target says.
+// hide leaves out of what a target says what it has of our secrets.
 func (a *answer) hide(s string) string {
-	if a.secret == "" {
-		return s
+	for _, secret := range a.secrets {
+		s = strings.ReplaceAll(s, secret, "[token]")
 	}
-	return strings.ReplaceAll(s, a.secret, "[token]")
+	return s
+}
+
+// shortestKey is how long a value in the query of an address must be to count as a secret, in bytes: shorter ones
+// would blank out common words.
+const shortestKey = 8
+
+// secrets are the token, and what may be one in the queries of the addresses, as it stands there and decoded.
+func (c TargetConfig) secrets() (all []string) {
+	if c.Token != "" {
+		all = append(all, c.Token)
+	}
+	for _, address := range []string{c.URL, c.LookupURL} {
+		u, err := url.Parse(address)
+		if err != nil {
+			continue
+		}
+		for pair := range strings.SplitSeq(u.RawQuery, "&") {
+			_, value, _ := strings.Cut(pair, "=")
+			decoded, _ := url.QueryUnescape(value)
+			for _, v := range []string{value, decoded} {
+				if len(v) >= shortestKey && !strings.Contains(v, "{key}") {
+					all = append(all, v)
+				}
+			}
+		}
+	}
+	return all
 }
 
 // empty are the ways to say that there is none.

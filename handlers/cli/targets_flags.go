@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -231,8 +232,12 @@ func secret(flag, path string) (string, error) {
 		return "", nil
 	}
 	text, err := os.ReadFile(path)
+	var named *fs.PathError
+	if errors.As(err, &named) { // the name is not repeated: it may be the token itself, given in place of its file
+		return "", fmt.Errorf("%s can't be read: %w; it must name the file that the token is in", flag, named.Err)
+	}
 	if err != nil {
-		return "", fmt.Errorf("%s can't be read: %w", flag, err)
+		return "", fmt.Errorf("%s can't be read", flag)
 	}
 	s := strings.TrimSpace(string(text))
 	switch {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -56,7 +57,7 @@ func Open(flag, path string) (*Ring, error) {
 func read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("the file of secrets can't be read: %w", err)
+		return nil, unread(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a plain file: put the secrets into one, so that it can be read again when it changes", path)
@@ -66,14 +67,23 @@ func read(path string) ([]byte, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("the file of secrets can't be read: %w", err)
+		return nil, unread(err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, mostBytes))
 	if err != nil {
-		return nil, fmt.Errorf("the file of secrets can't be read: %w", err)
+		return nil, unread(err)
 	}
 	return text, nil
+}
+
+// unread does not repeat the file's name: it may be the secret itself, given in place of its file.
+func unread(err error) error {
+	var named *fs.PathError
+	if errors.As(err, &named) {
+		err = named.Err
+	}
+	return fmt.Errorf("the file of secrets can't be read: %w", err)
 }
 
 func parse(text []byte) ([][]byte, error) {
