@@ -415,10 +415,14 @@ func TestOrdersNamedLikeSteps(t *testing.T) {
 
 // A command that is there to be pasted does what it says, whatever the order is called.
 func TestShellQuoted(t *testing.T) {
-	for _, word := range []string{"ORD-1", "ORD; touch pwned", "it's", "$(id)", "a b", "-x", "", "`id`", "é:%", "*"} {
+	for _, word := range []string{"ORD-1", "ORD; touch pwned", "it's", "$(id)", "a b", "-x", "", "`id`", "é:%", "*",
+		"ORD-\u202e1", "\u20661%s\\n'`id`$(id)\"\u2069 7", "-\u200b", "a\x1b[2Jb\n", "\x1b[2J\t\n.", "\xff\uFFFD\xc3(0"} {
 		out, err := exec.Command("sh", "-c", "printf %s "+shellQuoted(word)).Output()
 		if word != "-x" && (err != nil || string(out) != word) {
 			t.Errorf("%q came out as %q, %v", word, out, err)
+		}
+		if strings.ContainsAny(shellQuoted(word), "\u202e\u2066\u2069\u200b") {
+			t.Errorf("%+q is read as something else than it is", shellQuoted(word))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/bojanz/currency"
 
@@ -150,6 +151,7 @@ func idList(ids []int64) string {
 }
 
 // shellQuoted is a text as one word for a shell, whatever is in it: it stands in commands that are there to be pasted.
+// What can't be seen in one is spelled out, so that what is read is what is run.
 func shellQuoted(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@%+,", r)
@@ -157,7 +159,29 @@ func shellQuoted(s string) string {
 	if s != "" && s[0] != '-' && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
 		return s
 	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.HasSuffix(s, "\n") {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return `"$(printf '` + spelledOut(s) + `')"`
+}
+
+// spelledOut is a text as printf(1) reads it, with the bytes of what can't be seen in octal.
+func spelledOut(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		size := max(1, utf8.RuneLen(r))
+		if r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
+			size = 1 // a byte of no character
+		}
+		if strings.ContainsRune(`-%'\`, r) || !unicode.IsPrint(r) || size == 1 && r == utf8.RuneError {
+			for _, c := range []byte(s[i : i+size]) {
+				fmt.Fprintf(&b, `\%03o`, c)
+			}
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // queryWith is a query string of pairs of name and value; an empty text and a number 0 are left out.

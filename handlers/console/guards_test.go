@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -58,16 +59,23 @@ func TestFormsAreBounded(t *testing.T) {
 	s.get("/relay").wants(200, "Nothing was done by hand yet.")
 }
 
-// What can't be seen, or turns the direction of reading, is made visible.
+// What can't be seen, or turns the direction of reading, is made visible, on every page that shows it.
 func TestWhatCantBeSeenIsShown(t *testing.T) {
+	const name = "ORD-\u202e1\u2066\u2028\u200b"
 	s := newShop(t)
-	id := s.decide("ORD-\u202e1")
+	id := s.decide(name)
 	s.bury(id, "said \x1b[2J and \u2066more")
-	p := s.get(fmt.Sprintf("/tickets/%d", id)).wants(200, "ORD-\uFFFD1", "said \u241b[2J and \uFFFDmore")
-	shown := strings.ReplaceAll(p.body, `data-order="ORD-`+"\u202e"+`1"`, "") // for the page's script, and for no eye
-	if strings.ContainsAny(shown, "\u202e\u2066\x1b") {
-		t.Error("it is there all the same")
+	unseen := regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}\p{Cf}\p{Zl}\p{Zp}]`)
+	inputs := regexp.MustCompile(` (value|data-order)="[^"]*"`) // what is sent back as it is, in a field of its own or to no eye
+	order := url.PathEscape(name)
+	for _, path := range []string{"/", "/rail", "/rail?order=" + order, "/orders", "/orders?q=" + order, "/orders/" + order, "/orders/" + order + "/receipt", "/attention",
+		fmt.Sprintf("/tickets/%d", id), "/relay", "/truth", "/graph"} {
+		p := s.get(path).wants(200)
+		if found := unseen.FindAllString(inputs.ReplaceAllString(p.body, ""), -1); found != nil {
+			t.Errorf("%s shows %+q", path, found)
+		}
 	}
+	s.get(fmt.Sprintf("/tickets/%d", id)).wants(200, "ORD-\uFFFD1", "said \u241b[2J and \uFFFDmore")
 }
 
 // A page that answers a form leads, for another language, to one that can be asked for.
