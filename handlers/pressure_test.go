@@ -262,3 +262,29 @@ func TestSlowClients(t *testing.T) {
 	}
 	await(t, "no request to be under way", func() bool { return r.srv.inFlight.Load() == 0 })
 }
+
+// Elsewhere than at the senders' door too, what is too large is refused early, with an answer, and nothing is done.
+func TestOversizedElsewhere(t *testing.T) {
+	r := newRig(t)
+	huge := strings.Repeat("a", 80<<10)
+	for _, c := range [][2]string{{"GET", "/api/orders"}, {"GET", "/healthz"}, {"POST", "/api/relay/pause"}, {"PUT", "/api/customers/CUS-7/credit"}, {"GET", "/nowhere"}} {
+		for _, header := range []string{"Cookie", "Authorization", "X-Request-Id", "Origin", "X-" + huge[:70<<10]} {
+			if got := r.do(c[0], c[1], "{}", header, huge); got.status != 431 {
+				t.Errorf("%s %s with 80 KiB of %.20s: %d", c[0], c[1], header, got.status)
+			}
+		}
+		if got := r.do(c[0], c[1]+"?q="+huge, "{}"); got.status != 431 {
+			t.Errorf("%s %s with 80 KiB of query: %d", c[0], c[1], got.status)
+		}
+	}
+	large := `{"limit":"5.00","currency":"MXN","reason":"` + strings.Repeat("a", 3<<20) + `"}`
+	for _, c := range [][2]string{{"PUT", "/api/customers/CUS-7/credit"}, {"POST", "/api/tickets/retry"}, {"POST", "/api/tickets/1/discard"}, {"POST", "/api/targets/refund/pause"}} {
+		if got := r.do(c[0], c[1], large, "Content-Type", "application/json"); got.status != 413 && got.status != 404 {
+			t.Errorf("%s %s with 3 MiB: %d %.200s", c[0], c[1], got.status, got.body)
+		}
+	}
+	if n := r.count(`SELECT (SELECT count(*) FROM credit_limits) + (SELECT count(*) FROM operator_log)`); n != 0 {
+		t.Errorf("%d rows were written", n)
+	}
+	r.post(contractBody).wants(200)
+}
