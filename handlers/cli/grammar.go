@@ -18,6 +18,7 @@ type grammar struct {
 	Prove   proveCmd   `cmd:"" help:"Prove the promises against real processes and real kills on temporary files."`
 	Drill   drillCmd   `cmd:"" help:"Try on a private copy of the file, on the same disk, what a shop must survive: kills, power cuts, slow syncs."`
 	Graph   graphCmd   `cmd:"" help:"Print the dependency graph, from the program's own wiring."`
+	Health  healthCmd  `cmd:"" help:"Ask the running server whether it is ready: for scripts, containers and service managers."`
 	Doctor  doctorCmd  `cmd:"" help:"Check the file, the disk, the clock, the leases and the invariants, each with its SQL."`
 	Credit  creditCmd  `cmd:"" help:"The local credit book: one limit for each customer and currency."`
 	Order   orderCmd   `cmd:"" help:"Orders."`
@@ -118,6 +119,15 @@ type graphCmd struct {
 type doctorCmd struct {
 	fileFlag
 	tlsFlags
+	jsonFlag
+}
+
+// The address is that of serve, and so is its twin: in a container both read the same settings.
+type healthCmd struct {
+	Addr string        `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the server listens."`
+	URL  string        `name:"url" placeholder:"URL" help:"The server's base address instead of --addr, such as https://shop.example:8443."`
+	CA   string        `name:"ca" placeholder:"FILE" help:"Trust the certificates in this PEM file instead of the system's."`
+	Wait time.Duration `default:"0s" placeholder:"DURATION" help:"Ask again and again for so long until it is ready, 0 to 1h."`
 	jsonFlag
 }
 
