@@ -2,17 +2,22 @@ package e2e
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 )
 
-// ranOnce runs the program once, in an environment without proxies or settings, and returns its exit code and what it printed.
+// ranOnce runs the program once and returns its exit code and what it printed. Whoever asks the proxy that its
+// environment names is told that all is well.
 func ranOnce(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"ready":true}`)) }))
+	defer proxy.Close()
 	cmd := exec.Command(builtProgram(t), args...)
-	cmd.Env = scrubbed()
+	cmd.Env = append(scrubbed(), "HTTP_PROXY="+proxy.URL, "http_proxy="+proxy.URL)
 	var o, e bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &o, &e
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
@@ -27,6 +32,9 @@ func TestHealthOfAServer(t *testing.T) {
 	addr := freeAddr(t)
 	if code, _, errs := ranOnce(t, "health", "--addr", addr); code != 1 || !strings.Contains(errs, "no comanda answers at http://"+addr) {
 		t.Errorf("before the start: exit %d, %s", code, errs)
+	}
+	if code, out, errs := ranOnce(t, "health", "--url", "http://nobody.invalid"); code != 1 || !strings.Contains(errs, "no comanda answers") {
+		t.Errorf("a proxy was asked: exit %d, %s%s", code, out, errs)
 	}
 	waiting := make(chan string, 1)
 	go func() {

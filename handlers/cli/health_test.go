@@ -44,7 +44,7 @@ func TestHealth(t *testing.T) {
 		{200, `{"status":"UP"}`, 1, "", "is not a comanda", ""},
 		{200, `<html>welcome</html>`, 1, "", "is not a comanda", ""},
 		{404, ``, 1, "", "is not a comanda (HTTP 404", ""},
-		{200, `{"ready":true,"reason":"` + strings.Repeat("x", healthLongest) + `"}`, 1, "", "is not a comanda", ""},
+		{200, `{"ready":true,"warnings":["` + strings.Repeat("x", healthLongest) + `"]}`, 1, "", "is not a comanda", ""},
 	} {
 		code := b.run("health", "--url", says(t, want.status, want.body))
 		if code != want.code || !strings.Contains(b.out.String(), want.out) || !strings.Contains(b.err.String(), want.err) {
@@ -91,14 +91,10 @@ func TestHealthWaits(t *testing.T) {
 	b.failed(t, exitFailed, "no comanda answers at http://127.0.0.1:1 (", "health", "--addr", "127.0.0.1:1")
 }
 
-// Only the server itself is asked: neither a proxy nor where a redirect leads.
-func TestHealthGoesStraight(t *testing.T) {
-	elsewhere := says(t, 200, `{"ready":true}`)
-	t.Setenv("HTTP_PROXY", elsewhere)
-	t.Setenv("http_proxy", elsewhere)
+// Only the server itself is asked, and not where a redirect leads.
+func TestHealthFollowsNoRedirect(t *testing.T) {
 	b := newBench()
-	b.failed(t, exitFailed, "no comanda answers", "health", "--url", "http://nobody.invalid")
-	s := httptest.NewServer(http.RedirectHandler(elsewhere+"/readyz", http.StatusFound))
+	s := httptest.NewServer(http.RedirectHandler(says(t, 200, `{"ready":true}`)+"/readyz", http.StatusFound))
 	defer s.Close()
 	b.failed(t, exitFailed, "HTTP 302", "health", "--url", s.URL)
 }
