@@ -73,7 +73,7 @@ func run() int {
 	context.AfterFunc(ctx, stop) // from then on a second signal leaves at once
 	stderr := cli.NewSink(os.Stderr)
 	defer stderr.Close(time.Second)
-	app := program{stdout: os.Stdout, stderr: stderr, terminal: isatty.IsTerminal(os.Stderr.Fd()), disk: store.Options{Ballast: true}, service: cli.NewService(os.Environ())}
+	app := program{stdout: os.Stdout, stderr: stderr, terminal: isatty.IsTerminal(os.Stderr.Fd()), disk: store.Options{Ballast: true}, service: cli.NewService()}
 	return cli.Run(ctx, os.Args[1:], cli.Program{
 		Stdout: os.Stdout, Stderr: stderr, Environ: os.Environ(), Terminal: isatty.IsTerminal(os.Stdout.Fd()),
 		Version: cli.ReadVersion(), Graph: dependencyGraph(), TargetNames: targetNames, LedgerTypes: ledgerTypes(),
@@ -621,7 +621,7 @@ func (a *appliance) startAlerts(ctx context.Context, c cli.RemoteConfig) (ended 
 // startCare has the file cared for each night, and the process watched for as long as it works: service is
 // told. It returns what waits for the end of both, which comes soon after that of ctx.
 func (a *appliance) startCare(ctx context.Context, service *cli.Service) (ended func()) {
-	a.dog.Feed, a.dog.Every = func() { service.Tell(cli.ServiceContent) }, service.Every()
+	a.dog.Feed, a.dog.Every = service.Feed(), service.Every()
 	service.Tell(cli.ServiceReady)
 	context.AfterFunc(ctx, func() { service.Tell(cli.ServiceStopping) })
 	care := relay.Care{DB: a.db, Schedule: relay.Nightly(), Tasks: relay.FileTasks(a.db), Log: a.log, Settle: 10 * time.Second}
@@ -629,7 +629,14 @@ func (a *appliance) startCare(ctx context.Context, service *cli.Service) (ended 
 	all.Go(func() { care.Run(ctx) })
 	all.Go(func() { a.dog.Run(ctx) })
 	all.Go(func() { a.boot.Run(ctx) })
+	all.Go(func() { service.Report(ctx, a.serviceLine) })
 	return all.Wait
+}
+
+// serviceLine tells a service manager in one line how it stands.
+func (a *appliance) serviceLine(ctx context.Context) string {
+	wrong, _ := a.dog.Look()
+	return cli.ServiceLine(ctx, a.db, details(wrong))
 }
 
 // farewell waits for the relay and tells whoever pressed Ctrl-C that nothing is lost.

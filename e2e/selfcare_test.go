@@ -4,6 +4,8 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -39,37 +41,59 @@ func TestRestartAfterAKillIsReported(t *testing.T) {
 	}
 }
 
-// A service manager hears that the server is ready, again and again that it is well, and that it stops.
+// A service manager hears that the program is ready, how it fares, again and again that it is well, and that it stops:
+// of a server with a relay and without one, and of a relay alone. A process that stands still is not fed.
 func TestServiceManagerHears(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "notify")
-	socket := must(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
-	defer socket.Close()
-	cmd := exec.Command(builtProgram(t), "serve", "--db", filepath.Join(dir, "t.db"), "--addr", "127.0.0.1:0")
-	cmd.Env = append(scrubbed(), "NOTIFY_SOCKET="+path, "WATCHDOG_USEC=300000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	for _, args := range [][]string{{"serve", "--addr", "127.0.0.1:0"}, {"serve", "--addr", "127.0.0.1:0", "--no-relay"}, {"relay"}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path := filepath.Join(dir, "notify")
+			socket := must(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"}))(t)
+			defer socket.Close()
+			cmd := exec.Command(builtProgram(t), append(args, "--db", filepath.Join(dir, "t.db"))...)
+			cmd.Env = append(scrubbed(), "NOTIFY_SOCKET="+path, "WATCHDOG_USEC=300000")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+			hear(t, socket, "READY=1", "STATUS=nothing waits")
+			hear(t, socket, "WATCHDOG=1")
+			hear(t, socket, "WATCHDOG=1")
+			signal := func(s syscall.Signal) {
+				t.Helper()
+				if err := cmd.Process.Signal(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			signal(syscall.SIGSTOP)
+			for untilStopped := time.Now().Add(20 * time.Second); ; {
+				_ = socket.SetReadDeadline(time.Now().Add(time.Second)) // ten meals
+				if _, err := socket.Read(make([]byte, 100)); err != nil {
+					break
+				}
+				if time.Now().After(untilStopped) {
+					t.Fatal("it is fed though it stands still")
+				}
+			}
+			signal(syscall.SIGCONT)
+			hear(t, socket, "WATCHDOG=1")
+			signal(syscall.SIGTERM)
+			hear(t, socket, "STOPPING=1")
+		})
 	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	hear := func(want string) {
-		t.Helper()
-		heard := make([]byte, 100)
-		for deadline := time.Now().Add(20 * time.Second); ; {
-			_ = socket.SetReadDeadline(deadline)
-			n, err := socket.Read(heard)
-			if err != nil {
-				t.Fatalf("%s was not heard: %v", want, err)
-			}
-			if string(heard[:n]) == want {
-				return
-			}
+}
+
+// hear waits until all of the messages have come, in any order and among others.
+func hear(t *testing.T, socket *net.UnixConn, wanted ...string) {
+	t.Helper()
+	b := make([]byte, 1000)
+	for deadline := time.Now().Add(20 * time.Second); len(wanted) > 0; {
+		_ = socket.SetReadDeadline(deadline)
+		n, err := socket.Read(b)
+		if err != nil {
+			t.Fatalf("%q was not heard: %v", wanted, err)
 		}
+		wanted = slices.DeleteFunc(wanted, func(want string) bool { return want == string(b[:n]) })
 	}
-	hear("READY=1")
-	hear("WATCHDOG=1")
-	hear("WATCHDOG=1")
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	hear("STOPPING=1")
 }

@@ -171,6 +171,41 @@ func TestRelayThatKeepsFallingIsLate(t *testing.T) {
 	}
 }
 
+// A service manager is fed by the loop's coming round: while an effect does not return it starves, and when the
+// loop comes round again it is fed.
+func TestStalledLoopStarves(t *testing.T) {
+	db := openFile(t)
+	put(t, db, 1)
+	begun, release := make(chan struct{}), make(chan struct{})
+	r := newRunner(t, db, nil, func(o *Options) {
+		o.Crash = func(at string) {
+			if at == "relay.claimed" {
+				close(begun)
+				<-release
+			}
+		}
+	})
+	schedule, _ := ParseSchedule("@every 20s")
+	l := NewLoop(r, schedule)
+	var fed atomic.Int64
+	w := &Watchdog{DB: db, Loop: l, Log: slog.New(slog.DiscardHandler), Every: time.Millisecond, Feed: func() { fed.Add(1) }}
+	ctx, cancel := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	defer run.Wait()
+	defer cancel()
+	run.Go(func() { _ = l.Run(ctx) })
+	<-begun
+	l.pulse.began = l.pulse.began.Add(-61 * time.Second) // stands for the time that it took
+	run.Go(func() { w.Run(ctx) })
+	awaitTrue(t, "the stall to be seen", func() bool { return causes(w) == "relay stalled" })
+	<-time.After(50 * time.Millisecond) // fifty meals
+	if n := fed.Load(); n != 0 {
+		t.Errorf("fed %d times though the loop stands still", n)
+	}
+	close(release)
+	awaitTrue(t, "food", func() bool { return fed.Load() > 2 })
+}
+
 // A lane that waits for an answer within its time is not late, one whose passes fail or do not end is.
 func TestLateLane(t *testing.T) {
 	db := openFile(t)

@@ -3,7 +3,8 @@
 //
 // A command is a request too: it reads through store and writes to one stream. Exit codes are 0
 // fine, 1 failed, 2 wrong usage or setting; an error goes to the error stream in one sentence. This
-// package ends no process and reads no environment but the one that it is handed.
+// package ends no process and reads no environment but the one that it is handed, and what a service manager
+// leaves there for its own library.
 //
 // Invariants, and the tests that hold them:
 //
