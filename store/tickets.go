@@ -162,15 +162,19 @@ type Attempt struct {
 	ClosedSeq  int64   `json:"closed_seq"` // not 0: it was cleared up what came of it
 }
 
-const sqlAttempts = `SELECT id, ticket_id, kind, claim_token, target, address, begun_at, ended_at, outcome, http_status, receipt, detail,
-	seq, ended_seq, closed_seq FROM attempts WHERE ticket_id = $1 ORDER BY id`
+const attemptColumns = `id, ticket_id, kind, claim_token, target, address, begun_at, ended_at, outcome, http_status, receipt, detail,
+	seq, ended_seq, closed_seq`
+
+func scanAttempt(scan func(...any) error, a *Attempt) error {
+	return scan(&a.ID, &a.TicketID, &a.Kind, &a.ClaimToken, &a.Target, &a.Address, &a.BegunAt, &a.EndedAt, &a.Outcome,
+		&a.HTTPStatus, &a.Receipt, &a.Detail, &a.Seq, &a.EndedSeq, &a.ClosedSeq)
+}
+
+const sqlAttempts = `SELECT ` + attemptColumns + ` FROM attempts WHERE ticket_id = $1 ORDER BY id`
 
 // Attempts lists a ticket's attempts in the order in which they began.
 func (tx *Tx) Attempts(ticketID int64) ([]Attempt, error) {
-	return collect(tx, sqlAttempts, []any{ticketID}, func(scan func(...any) error, a *Attempt) error {
-		return scan(&a.ID, &a.TicketID, &a.Kind, &a.ClaimToken, &a.Target, &a.Address, &a.BegunAt, &a.EndedAt, &a.Outcome,
-			&a.HTTPStatus, &a.Receipt, &a.Detail, &a.Seq, &a.EndedSeq, &a.ClosedSeq)
-	})
+	return collect(tx, sqlAttempts, []any{ticketID}, scanAttempt)
 }
 
 const sqlInsertAttempt = `INSERT INTO attempts (ticket_id, claim_token, begun_at, ended_at, outcome, detail, seq, ended_seq)

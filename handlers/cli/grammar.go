@@ -19,6 +19,7 @@ type grammar struct {
 	Drill   drillCmd   `cmd:"" help:"Try on a private copy of the file, on the same disk, what a shop must survive: kills, power cuts, slow syncs."`
 	Graph   graphCmd   `cmd:"" help:"Print the dependency graph, from the program's own wiring."`
 	Health  healthCmd  `cmd:"" help:"Ask the running server whether it is ready: for scripts, containers and service managers."`
+	Watch   watchCmd   `cmd:"" help:"Follow the file: one line for each thing that happens, from now on."`
 	Doctor  doctorCmd  `cmd:"" help:"Check the file, the disk, the clock, the leases and the invariants, each with its SQL."`
 	Credit  creditCmd  `cmd:"" help:"The local credit book: one limit for each customer and currency."`
 	Order   orderCmd   `cmd:"" help:"Orders."`
@@ -129,6 +130,12 @@ type healthCmd struct {
 	CA   string        `name:"ca" placeholder:"FILE" help:"Trust the certificates in this PEM file instead of the system's."`
 	Wait time.Duration `default:"0s" placeholder:"DURATION" help:"Ask again and again for so long until it is ready, 0 to 1h."`
 	jsonFlag
+}
+
+type watchCmd struct {
+	fileFlag
+	Since *int64 `placeholder:"SEQ" help:"Begin after this place in the sequence instead of now, 0 for all that the file remembers."`
+	JSON  bool   `name:"json" help:"Print one JSON object a line."`
 }
 
 type creditCmd struct {

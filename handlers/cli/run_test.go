@@ -276,7 +276,7 @@ func TestProveAndDemoReadOnlyTheLanguage(t *testing.T) {
 }
 
 func TestHelpListsWhatExists(t *testing.T) {
-	want := []string{"serve", "relay", "demo", "prove", "drill", "graph", "health", "doctor", "credit set", "credit get", "credit list",
+	want := []string{"serve", "relay", "demo", "prove", "drill", "graph", "health", "watch", "doctor", "credit set", "credit get", "credit list",
 		"order show", "receipt", "events show", "tickets list", "tickets show", "tickets retry", "tickets discard", "tickets resolve",
 		"targets list", "targets pause", "targets resume", "targets local", "world", "sql", "version"}
 	got, err := Commands()
