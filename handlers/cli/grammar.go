@@ -29,6 +29,10 @@ type grammar struct {
 	Targets targetsCmd `cmd:"" help:"Where effects go."`
 	World   worldCmd   `cmd:"" help:"Run the lab's outside world: a payment gateway and a warehouse over HTTP, with faults on demand."`
 	SQL     sqlCmd     `cmd:"" name:"sql" help:"Run one query that reads on the live file."`
+
+	Completion completionCmd `cmd:"" help:"Print the completion script of a shell."`
+	Man        manCmd        `cmd:"" help:"Print the manual page in roff."`
+
 	Version versionCmd `cmd:"" help:"Print the versions of comanda, its commit, Go and SQLite."`
 }
 
@@ -219,6 +223,12 @@ type sqlCmd struct {
 	fileFlag
 	jsonFlag
 }
+
+type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+type manCmd struct{}
 
 type versionCmd struct {
 	jsonFlag

@@ -278,7 +278,7 @@ func TestProveAndDemoReadOnlyTheLanguage(t *testing.T) {
 func TestHelpListsWhatExists(t *testing.T) {
 	want := []string{"serve", "relay", "demo", "prove", "drill", "graph", "health", "watch", "doctor", "credit set", "credit get", "credit list",
 		"order show", "receipt", "events show", "tickets list", "tickets show", "tickets retry", "tickets discard", "tickets resolve",
-		"targets list", "targets pause", "targets resume", "targets local", "world", "sql", "version"}
+		"targets list", "targets pause", "targets resume", "targets local", "world", "sql", "completion", "man", "version"}
 	got, err := Commands()
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
