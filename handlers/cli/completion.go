@@ -80,7 +80,7 @@ func steps(all []stop, between string) string {
 
 // quoted is text inside single quotes of any of the shells, as a description needs it.
 func quoted(text string) string {
-	return strings.NewReplacer("'", "’", `\`, "/", ":", "", "[", "(", "]", ")", "\n", " ").Replace(text)
+	return strings.NewReplacer("'", "’", `\`, "/", "\n", " ").Replace(text)
 }
 
 func bash(b *strings.Builder, all []stop) {
@@ -144,11 +144,11 @@ _comanda() {
 	for _, s := range all {
 		fmt.Fprintf(b, "    (%q)\n      commands=(%s", s.path, strings.Join(s.values, " "))
 		for _, c := range s.children {
-			fmt.Fprintf(b, " '%s:%s'", c.Name, quoted(c.Help))
+			fmt.Fprintf(b, " '%s:%s'", c.Name, strings.ReplaceAll(quoted(c.Help), ":", `\:`))
 		}
 		b.WriteString(")\n      flags=(")
 		for _, f := range s.flags {
-			fmt.Fprintf(b, " '--%s:%s'", f.Name, quoted(f.Help))
+			fmt.Fprintf(b, " '--%s:%s'", f.Name, strings.ReplaceAll(quoted(f.Help), ":", `\:`))
 		}
 		b.WriteString(") ;;\n")
 	}
