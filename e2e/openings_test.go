@@ -69,7 +69,7 @@ var allowed = map[string]map[string]string{
 		"readFile: os.Open(path)": "a certificate or its key: a plain file of at most 256 KiB, and of a database's size only when it is named by mistake, before any is open, or replaced by one",
 	},
 	"handlers/cli/health.go": {
-		"readCA: os.Open(path)": "certificates, by a process that opens no file of ours",
+		"readPEM: os.Open(path)": "certificates, by a process that opens no file of ours",
 	},
 	"handlers/cli/targets_flags.go": {
 		"secret: os.ReadFile(path)": "a token, read with the settings, before any file of ours is open",

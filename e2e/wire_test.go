@@ -55,6 +55,7 @@ func askAs(t *testing.T, url, name, certFile string) (status int, body string) {
 func TestServeOverTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := writePair(t, dir, "one.example", 24*time.Hour)
+	otherCert, _ := writePair(t, t.TempDir(), "one.example", 24*time.Hour)
 	p := onFile(t, builtProgram(t))
 	s := must(p.serve("", "--tls-cert", cert, "--tls-key", key, "--host", "box.lan", "--webhook-addr", "127.0.0.1:0"))(t)
 	if !strings.HasPrefix(s.url, "https://127.0.0.1:") {
@@ -78,6 +79,13 @@ func TestServeOverTLS(t *testing.T) {
 	}
 	if stdout, _, code := run(t, nil, builtProgram(t), "doctor", "--db", p.file, "--tls-cert", cert, "--tls-key", key); code != 0 || !strings.Contains(stdout, "warning  certificate") {
 		t.Errorf("doctor exits %d:\n%s", code, stdout)
+	}
+	address := strings.TrimPrefix(s.url, "https://")
+	for _, flags := range [][]string{{"--tls-cert", cert}, {"--url", s.url, "--tls-cert", cert}, {"--tls-cert", otherCert}, {}} {
+		_, stderr, code := run(t, nil, builtProgram(t), append([]string{"health", "--addr", address}, flags...)...)
+		if want := len(flags) == 2 && flags[1] == cert; (code == 0) != want {
+			t.Errorf("health %q exits %d: %s", flags, code, stderr)
+		}
 	}
 
 	writePair(t, dir, "two.example", 100*24*time.Hour)

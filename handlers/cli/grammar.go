@@ -132,6 +132,7 @@ type healthCmd struct {
 	Addr string        `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Where the server listens."`
 	URL  string        `name:"url" placeholder:"URL" help:"The server's base address instead of --addr, such as https://shop.example:8443."`
 	CA   string        `name:"ca" placeholder:"FILE" help:"Trust the certificates in this PEM file instead of the system's."`
+	Cert string        `name:"tls-cert" placeholder:"FILE" help:"The server's certificate: --addr is asked over TLS, and believed if it has this very one."`
 	Wait time.Duration `default:"0s" placeholder:"DURATION" help:"Ask again and again for so long until it is ready, 0 to 1h."`
 	jsonFlag
 }

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -43,7 +45,7 @@ func (c *healthCmd) Run(s *session) error {
 	if c.Wait < 0 || c.Wait > maxHealthWait {
 		return Usage(fmt.Errorf("--wait must be between 0 and 1h, not %s", c.Wait))
 	}
-	client, err := healthClient(c.CA)
+	client, err := c.client()
 	if err != nil {
 		return err
 	}
@@ -88,37 +90,67 @@ func (c *healthCmd) base() (string, error) {
 			host = "::1"
 		}
 	}
-	return "http://" + net.JoinHostPort(host, port), nil
+	scheme := "http"
+	if c.Cert != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port), nil
 }
 
-// healthClient goes straight to the server: through no proxy, and where no redirect leads.
-func healthClient(ca string) (*http.Client, error) {
+// client goes straight to the server: through no proxy, and where no redirect leads.
+func (c *healthCmd) client() (*http.Client, error) {
 	t := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
-	if ca != "" {
-		roots, err := readCA(ca)
+	switch {
+	case c.CA != "":
+		roots, err := readCA(c.CA)
 		if err != nil {
 			return nil, Usage(err)
 		}
 		t.TLSClientConfig.RootCAs = roots
+	case c.URL == "" && c.Cert != "":
+		t.TLSClientConfig.InsecureSkipVerify = true // VerifyConnection asks for more than a name: this very certificate
+		t.TLSClientConfig.VerifyConnection = c.hasCertificate
 	}
 	return &http.Client{Transport: t, Timeout: healthTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
-func readCA(path string) (*x509.CertPool, error) {
-	f, err := os.Open(path)
+// hasCertificate reads the file anew for each connection: it may be replaced while health waits.
+func (c *healthCmd) hasCertificate(server tls.ConnectionState) error {
+	text, err := readPEM("--tls-cert", c.Cert)
 	if err != nil {
-		return nil, fmt.Errorf("--ca can't be read: %w", err)
+		return err
 	}
-	defer f.Close()
-	pem, err := io.ReadAll(io.LimitReader(f, maxCAFile))
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" && bytes.Equal(block.Bytes, server.PeerCertificates[0].Raw) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the certificate there is not that of --tls-cert %s", c.Cert)
+}
+
+func readCA(path string) (*x509.CertPool, error) {
+	text, err := readPEM("--ca", path)
 	if err != nil {
-		return nil, fmt.Errorf("--ca can't be read: %w", err)
+		return nil, err
 	}
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
+	if !roots.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("--ca %s holds no certificate in PEM form", path)
 	}
 	return roots, nil
+}
+
+func readPEM(flag, path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s can't be read: %w", flag, err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxCAFile))
+	if err != nil {
+		return nil, fmt.Errorf("%s can't be read: %w", flag, err)
+	}
+	return text, nil
 }
 
 // askUntil asks again and again for as long as wait, and once at least. It returns the last answer.
