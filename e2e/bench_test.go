@@ -15,7 +15,7 @@ import (
 // same orders, keeps nothing and answers the same; both are measured in turns, and medians of the rounds are told.
 // Orders per fsync are counted by the server itself: every commit that wrote is one, those of its own start among them.
 func BenchmarkOrders(b *testing.B) {
-	bare := bareServer(b)
+	bare := beside(b, "bare")
 	for _, connections := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) {
 			for range b.N {

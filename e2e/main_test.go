@@ -14,8 +14,8 @@ var builds string
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
-		if os.Getenv(bareVar) != "" {
-			if err := serveBare(); err != nil {
+		if name := os.Getenv(besideVar); name != "" {
+			if err := serveBeside(name); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				return 1
 			}

@@ -29,18 +29,22 @@ func (l *lane) ask(ctx context.Context, j *job, past store.Past) (e end, never b
 	f := l.lookup(limited, begun.Letter.Key)
 	since := time.Duration(past.LastMS)*time.Millisecond + time.Since(asked)
 	if f.Knowledge == store.Absent && since >= l.remote.LookupGrace {
-		f = l.control(ctx, j, past, f)
+		f = l.control(ctx, j, f)
 	}
 	return l.heed(ctx, j, begun.ID, f, l.remote.LookupGrace-since)
 }
 
 // control asks for a key that is known to be done there: a lookup with a mistake in its address says of
 // every key that it was never seen.
-func (l *lane) control(ctx context.Context, j *job, past store.Past, f store.Finding) store.Finding {
+func (l *lane) control(ctx context.Context, j *job, f store.Finding) store.Finding {
 	unclear := func(format string, args ...any) store.Finding {
 		return store.Finding{Knowledge: store.Unclear, Status: f.Status, Detail: fmt.Sprintf(format, args...)}
 	}
-	if past.ControlKey == "" {
+	key, err := l.controlKey(j)
+	if err != nil {
+		return store.Finding{Knowledge: store.CouldNotAsk, Detail: "the file could not be read for what would test the lookup"}
+	}
+	if key == "" {
 		return unclear("the lookup says that it never happened, and there is no finished one to test the lookup with")
 	}
 	if ctx.Err() != nil || j.claim.Left() < l.remote.Timeout {
@@ -48,14 +52,22 @@ func (l *lane) control(ctx context.Context, j *job, past store.Past, f store.Fin
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.remote.Timeout)
 	defer cancel()
-	switch c := l.lookup(ctx, past.ControlKey); c.Knowledge {
+	switch c := l.lookup(ctx, key); c.Knowledge {
 	case store.Found:
 		return f
 	case store.CouldNotAsk:
 		return c
 	default:
-		return unclear("the lookup says that it never happened, but it does not find %s either, which is done", past.ControlKey)
+		return unclear("the lookup says that it never happened, but it does not find %s either, which is done", key)
 	}
+}
+
+func (l *lane) controlKey(j *job) (key string, err error) {
+	err = l.r.opt.DB.View(context.Background(), func(tx *store.Tx) (err error) {
+		key, err = tx.ControlKey(j.ticket, l.remote.Name, l.remote.Address, l.remote.LookupGrace.Milliseconds())
+		return err
+	})
+	return key, err
 }
 
 func (l *lane) lookup(ctx context.Context, key string) store.Finding {

@@ -84,7 +84,7 @@ func (l *lane) prepare(ctx context.Context, j *job) (end, bool) {
 
 func (l *lane) past(j *job) (p store.Past, err error) {
 	err = l.r.opt.DB.View(context.Background(), func(tx *store.Tx) (err error) {
-		p, err = tx.Past(j.ticket, l.remote.Name, l.remote.Address, l.remote.LookupGrace.Milliseconds())
+		p, err = tx.Past(j.ticket, l.remote.Name, l.remote.Address)
 		return err
 	})
 	return p, err

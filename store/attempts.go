@@ -89,7 +89,6 @@ type Past struct {
 	Expired    bool   // that age can't be proven: it counts as too old
 	LastMS     int64  // how long ago the last byte of an unknown one can have left, at the least
 	Proven     bool   // today's address has answered 2xx
-	ControlKey string // of the newest send to today's address that was done before the grace, in its form for the wire; ""
 }
 
 // isUnknown tells the sends of which nobody knows what came. The index attempts_unknown repeats it.
@@ -108,18 +107,12 @@ type unknownSend struct {
 	status         int
 }
 
-// By attempts_done; the key is another ticket's.
-const sqlControl = `SELECT o.wire_key FROM attempts AS a JOIN outbox AS o ON o.id = a.ticket_id
-	WHERE a.target = $1 AND a.kind = 'send' AND a.outcome = 'done' AND a.address = $2 AND a.ticket_id <> $3 AND o.wire_key IS NOT NULL
-	AND (a.boot NOT IN ($4, '') OR a.ended_boot_ms <= $5)
-	ORDER BY a.id DESC LIMIT 1`
-
 // By the ledger's key and attempts_ticket_id.
 const sqlHappened = `SELECT 1 FROM ledger WHERE effect_key = $1 UNION ALL SELECT 1 FROM attempts WHERE ticket_id = $2 AND kind = 'send' AND outcome = 'done' LIMIT 1`
 
-// Past returns what must be known before anything is sent for a ticket. graceMS is how long the target may not yet
-// know what it did.
-func (tx *Tx) Past(t Ticket, target, address string, graceMS int64) (Past, error) {
+// Past returns what must be known before anything is sent for a ticket. It reads what is this ticket's own: it is asked for
+// every one, and costs the same however many were sent a moment ago.
+func (tx *Tx) Past(t Ticket, target, address string) (Past, error) {
 	var p Past
 	var err error
 	if p.InLedger, err = tx.find(sqlHappened, []any{t.Key, t.ID}, new(int64)); err != nil {
@@ -151,13 +144,23 @@ func (tx *Tx) Past(t Ticket, target, address string, graceMS int64) (Past, error
 		}
 	}
 	known, err := tx.Target(target)
-	if err != nil {
-		return p, err
-	}
 	p.Proven = known.Proven != "" && known.Proven == address
-	boot, now := tx.boot()
-	_, err = tx.find(sqlControl, []any{target, address, t.ID, boot, now - graceMS}, &p.ControlKey)
 	return p, err
+}
+
+// For a lookup that says never, by attempts_done; the key is another ticket's. It passes over what was sent within the grace.
+const sqlControl = `SELECT o.wire_key FROM attempts AS a JOIN outbox AS o ON o.id = a.ticket_id
+	WHERE a.target = $1 AND a.kind = 'send' AND a.outcome = 'done' AND a.address = $2 AND a.ticket_id <> $3 AND o.wire_key IS NOT NULL
+	AND (a.boot NOT IN ($4, '') OR a.ended_boot_ms <= $5)
+	ORDER BY a.id DESC LIMIT 1`
+
+// ControlKey is the key, in its form for the wire, of the newest send of another ticket to an address that was done before
+// the grace: what a lookup there must find if it is to be believed. graceMS is how long the target may not yet know what it
+// did. "" when there is none.
+func (tx *Tx) ControlKey(t Ticket, target, address string, graceMS int64) (key string, err error) {
+	boot, now := tx.boot()
+	_, err = tx.find(sqlControl, []any{target, address, t.ID, boot, now - graceMS}, &key)
+	return key, err
 }
 
 // sinceLastByte: what was sent in an earlier boot was sent before this one began. What was sent when the boot

@@ -41,7 +41,7 @@ func TestLastByteWithoutABoot(t *testing.T) {
 	m.boot = ""
 	begin(t, db, b)
 	m.boot, m.bootMS = "boot 1", 3600_000
-	past := view(t, db, func(tx *Tx) (Past, error) { return tx.Past(c.Tickets[0], LedgerRefund, gate, 0) })
+	past := view(t, db, func(tx *Tx) (Past, error) { return tx.Past(c.Tickets[0], LedgerRefund, gate) })
 	if past.Unknown != 1 || past.LastMS != 0 || !past.Expired {
 		t.Errorf("the past is %+v", past)
 	}

@@ -19,19 +19,24 @@ import (
 	"comanda/store"
 )
 
-// bareVar makes of this test binary a server that keeps nothing: what is left of taking an order is what any server of
-// the kind pays.
-const bareVar = "COMANDA_TEST_BARE"
+// besideVar makes of this test binary one of the servers that stand beside comanda in a benchmark.
+const besideVar = "COMANDA_TEST_BESIDE"
 
-// serveBare decodes each order and answers as if it had been kept, until its stdin ends.
-func serveBare() error {
+// besides are these servers: one that takes orders and keeps nothing, since what is left of taking an order is what any
+// server of the kind pays, and the gateway that refunds go to.
+func besides() map[string]http.Handler {
+	e := echo.New()
+	e.POST("/webhooks/orders", answerBare)
+	return map[string]http.Handler{"bare": e, "gateway": http.HandlerFunc(answerGateway)}
+}
+
+// serveBeside serves until its stdin ends.
+func serveBeside(name string) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	e := echo.New()
-	e.POST("/webhooks/orders", answerBare)
-	go func() { _ = http.Serve(listener, e) }() //nolint:gosec // of a benchmark, for this machine alone
+	go func() { _ = http.Serve(listener, besides()[name]) }() //nolint:gosec // of a benchmark, for this machine alone
 	fmt.Println(listener.Addr())
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
@@ -59,11 +64,11 @@ func answerBare(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/json", b.Bytes())
 }
 
-// bareServer starts one and returns where it listens.
-func bareServer(b *testing.B) (addr string) {
+// beside starts one of these servers and returns where it listens.
+func beside(b *testing.B, name string) (addr string) {
 	b.Helper()
 	cmd := exec.Command(must(os.Executable())(b))
-	cmd.Env = append(scrubbed(), bareVar+"=1")
+	cmd.Env = append(scrubbed(), besideVar+"="+name)
 	in, out := must(cmd.StdinPipe())(b), must(cmd.StdoutPipe())(b)
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
