@@ -14,15 +14,15 @@ import (
 )
 
 // lane carries out the tickets of one target outside, apart from every other: what waits for one target
-// never hides what another could take. Tickets are claimed for free workers only, so none queues while
-// its lease runs.
+// never hides what another could take. Tickets are claimed for free workers only, so none queues while its lease runs
+// but for some before a quick target (hands).
 type lane struct {
 	remote   Remote
 	r        *Runner
 	log      *slog.Logger
 	reach    *reach
 	pace     *rate.Limiter
-	slots    chan struct{} // one in it for each worker that is free
+	hands    *hands
 	poke     chan struct{} // something may have become due
 	halted   atomic.Value  // why nothing may be sent, as the last look found
 	pulse    pulse         // a beat for each pass that ended well
@@ -36,16 +36,13 @@ func newLane(r *Runner, remote Remote) *lane {
 		remote: remote, r: r, log: r.opt.Log.With("target", remote.Name),
 		reach: newReach(r.opt.RetryBase, r.opt.RetryMax, remote.Offline),
 		pace:  rate.NewLimiter(rate.Inf, 1),
-		slots: make(chan struct{}, remote.Concurrency),
+		hands: newHands(remote),
 		poke:  make(chan struct{}, 1),
 		pulse: newPulse(),
 	}
 	l.setbacks.log = l.log
 	if remote.Rate > 0 {
 		l.pace.SetLimit(rate.Limit(remote.Rate))
-	}
-	for range remote.Concurrency {
-		l.slots <- struct{}{}
 	}
 	return l
 }
@@ -81,10 +78,8 @@ func (l *lane) run(ctx context.Context) {
 		case <-look.C:
 		}
 	}
-	for range cap(l.slots) {
-		<-l.slots
-	}
-	l.free(cap(l.slots))
+	l.hands.takeAll()
+	l.hands.free(l.hands.most())
 }
 
 // limit is how long the lane may take to come round: it waits for a free worker, who may wait for a send and a
@@ -113,20 +108,11 @@ func (l *lane) nextLook() time.Duration {
 	return in + time.Millisecond
 }
 
-// free gives workers back.
-func (l *lane) free(n int) {
-	for range n {
-		l.slots <- struct{}{}
-	}
-}
-
 // stopWithin takes every worker away for good; false means that somebody is still at work.
 func (l *lane) stopWithin(d time.Duration) bool {
 	over := time.After(d)
-	for range cap(l.slots) {
-		select {
-		case <-l.slots:
-		case <-over:
+	for range l.hands.most() {
+		if !l.hands.take(over) {
 			return false
 		}
 	}
@@ -136,6 +122,9 @@ func (l *lane) stopWithin(d time.Duration) bool {
 // pass claims tickets for the workers that are free, at most limit, and sets them to work; under counts
 // them until they are done. It waits for the first free worker, and for the target's pace.
 func (l *lane) pass(ctx context.Context, limit int, sum *tallies, under *sync.WaitGroup) (claimed int, err error) {
+	if l.hands.enough() {
+		return 0, nil
+	}
 	turn, ready, err := l.ready(ctx)
 	if err != nil || !ready {
 		return 0, err
@@ -145,7 +134,7 @@ func (l *lane) pass(ctx context.Context, limit int, sum *tallies, under *sync.Wa
 		return 0, ctx.Err()
 	}
 	idle := workers
-	defer func() { l.free(idle) }()
+	defer func() { l.hands.free(idle) }()
 	token := store.NewToken()
 	l.r.watch.Take(token)
 	claim, err := l.r.claim(ctx, store.ClaimRequest{Limit: workers, Token: token, Target: l.remote.Name, Address: l.remote.Address, Turn: turn})
@@ -157,12 +146,12 @@ func (l *lane) pass(ctx context.Context, limit int, sum *tallies, under *sync.Wa
 	idle -= n
 	sum.add(Tally{Claimed: n})
 	l.r.opt.Crash("relay.claimed")
-	l.set(ctx, claim, sum, under)
+	l.set(ctx, claim, turn, sum, under)
 	return n, nil
 }
 
 // set puts each ticket of a claim into the hands of a worker.
-func (l *lane) set(ctx context.Context, claim store.Claim, sum *tallies, under *sync.WaitGroup) {
+func (l *lane) set(ctx context.Context, claim store.Claim, turn int, sum *tallies, under *sync.WaitGroup) {
 	sends, cancel := l.r.graceful(ctx, claim)
 	var left sync.WaitGroup
 	for _, t := range claim.Tickets {
@@ -170,8 +159,8 @@ func (l *lane) set(ctx context.Context, claim store.Claim, sum *tallies, under *
 		under.Go(func() {
 			defer left.Done()
 			defer offer(l.poke) // a worker is free, and its ticket may wait again
-			defer l.free(1)
-			sum.add(l.carry(sends, job{claim: claim, ticket: t}))
+			defer l.hands.free(1)
+			sum.add(l.carry(sends, job{claim: claim, ticket: t, turn: turn}))
 		})
 	}
 	under.Go(func() {
@@ -214,26 +203,16 @@ func (l *lane) sayHalted(why string) {
 
 // workers takes as many free workers as the pace allows now, at least one.
 func (l *lane) workers(ctx context.Context, limit, turn int) (n int) {
-	if limit < 1 {
-		return 0
-	}
-	select {
-	case <-l.slots:
-	case <-ctx.Done():
+	if limit < 1 || !l.hands.next(ctx) {
 		return 0
 	}
 	if turn > 0 && !l.mayProbe() || l.pace.Wait(ctx) != nil {
-		l.free(1)
+		l.hands.free(1)
 		return 0
 	}
-	for n = 1; n < limit && turn == 0; n++ {
-		select {
-		case <-l.slots:
-		default:
-			return n
-		}
+	for n = 1; n < limit && turn == 0 && l.hands.another(); n++ {
 		if !l.pace.Allow() {
-			l.free(1)
+			l.hands.free(1)
 			return n
 		}
 	}
@@ -242,9 +221,29 @@ func (l *lane) workers(ctx context.Context, limit, turn int) (n int) {
 
 // mayProbe makes sure, with one worker in hand, that no other probe is under way or has just ended.
 func (l *lane) mayProbe() bool {
-	alone := len(l.slots) == cap(l.slots)-1
 	_, _, in := l.reach.state()
-	return alone && in == 0
+	return l.hands.used() == 1 && in == 0
+}
+
+// enter waits for a ticket's turn to be sent; done ends it and may be called again. False means that it is not to be
+// sent now: its time is over, or the target can't be reached any more and others try that.
+func (l *lane) enter(ctx context.Context, j *job) (done func(), ok bool) {
+	select {
+	case l.hands.sends <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false
+	}
+	done = sync.OnceFunc(func() { <-l.hands.sends })
+	if offline, _, _ := l.reach.state(); offline && j.turn == 0 {
+		done()
+		return nil, false
+	}
+	return done, true
+}
+
+// noteSpeed says after a send whether the target is quick.
+func (l *lane) noteSpeed(took time.Duration, reply store.Reply) {
+	l.hands.quick.Store(took < quickSend && reply.Evidence == store.Happened)
 }
 
 // tallies sums up what the workers of a pass came to.

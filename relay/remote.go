@@ -43,7 +43,7 @@ func (r Remote) withDefaults() Remote {
 
 // step is what is to be done next for a ticket.
 type step struct {
-	do  string // stepSend, stepLookup, stepRemember, stepPark
+	do  string // stepSend, stepLookup, stepRemember, stepPark, stepRelease
 	why string
 }
 
@@ -52,6 +52,7 @@ const (
 	stepLookup   = "lookup"
 	stepRemember = "remember"
 	stepPark     = "park"
+	stepRelease  = "release" // there is no time left for a send or a lookup
 )
 
 // plan decides by what is known of a ticket's past. Nothing is sent blindly after the target may have

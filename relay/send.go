@@ -15,6 +15,7 @@ import (
 type job struct {
 	claim  store.Claim
 	ticket store.Ticket
+	turn   int // of a claim that tries a target out of reach; 0 of any other
 	effect Effect
 	letter store.Letter
 }
@@ -38,34 +39,74 @@ func (l *lane) carry(ctx context.Context, j job) (sum Tally) {
 	return l.report(j, e, err, began)
 }
 
-// advance makes the steps that the ticket's past asks for. Only a lookup that says "never" leads on to
-// another one.
+// advance makes the steps that the ticket's past asks for, once it is its turn to be sent. Only a lookup that says
+// "never" leads on to another one.
 func (l *lane) advance(ctx context.Context, j *job) (end, error) {
 	if e, stop := l.prepare(ctx, j); stop {
 		return e, nil
 	}
+	done, ok := l.enter(ctx, j)
+	if !ok {
+		return l.release(j)
+	}
+	defer done()
 	for {
-		past, err := l.past(j)
-		if err != nil {
-			return end{}, err
-		}
-		next := l.remote.plan(j.ticket, past, int64(l.r.opt.RetryBudget))
-		switch next.do {
-		case stepRemember:
-			return l.remember(j, next.why)
-		case stepPark:
-			return l.park(*j, "", next.why), nil
-		}
-		if ctx.Err() != nil || j.claim.Left() < l.remote.Timeout {
-			return l.release(j)
-		}
-		if next.do == stepSend {
-			return l.send(ctx, j, past)
-		}
-		if e, never, err := l.ask(ctx, j, past); err != nil || !never {
+		e, more, err := l.step(ctx, j, done)
+		if err != nil || !more {
 			return e, err
 		}
 	}
+}
+
+// step makes one step. What is to be sent is begun in the transaction that reads the past; the deadline of a send counts
+// from before its row.
+func (l *lane) step(ctx context.Context, j *job, done func()) (e end, more bool, err error) {
+	sending, cancel := within(ctx, l.remote.Timeout, l.r.opt.DB.Boot)
+	defer cancel()
+	next, past, begun, err := l.look(j, ctx.Err() == nil)
+	switch {
+	case errors.Is(err, errNothingSent):
+		e, err = l.release(j)
+		return e, false, err
+	case err != nil:
+		return end{}, false, err
+	}
+	switch next.do {
+	case stepRemember:
+		e, err = l.remember(j, next.why)
+		return e, false, err
+	case stepPark:
+		return l.park(*j, "", next.why), false, nil
+	case stepRelease:
+		e, err = l.release(j)
+		return e, false, err
+	case stepSend:
+		e, err = l.send(sending, j, past, begun, done)
+		return e, false, err
+	}
+	return l.ask(ctx, j, past)
+}
+
+// look reads the ticket's past and says what is to be done. If that is a send, its row is on disk when look returns nil.
+func (l *lane) look(j *job, mayBegin bool) (next step, past store.Past, begun store.Begun, err error) {
+	err = l.update(func(tx *store.Tx) (err error) {
+		if past, err = tx.Past(j.ticket, l.remote.Name, l.remote.Address); err != nil {
+			return err
+		}
+		next = l.remote.plan(j.ticket, past, int64(l.r.opt.RetryBudget))
+		begins := next.do == stepSend || next.do == stepLookup
+		if begins && (!mayBegin || j.claim.Left() < l.remote.Timeout) {
+			next.do = stepRelease
+		}
+		if next.do == stepSend {
+			begun, err = l.beginIn(tx, j, "send")
+		}
+		return err
+	})
+	if err == nil && next.do == stepSend && (begun.Lost || begun.Halted) {
+		err = errNothingSent
+	}
+	return next, past, begun, err
 }
 
 // prepare finds the effect, has it check the payload, and makes the letter.
@@ -82,49 +123,44 @@ func (l *lane) prepare(ctx context.Context, j *job) (end, bool) {
 	return end{}, false
 }
 
-func (l *lane) past(j *job) (p store.Past, err error) {
-	err = l.r.opt.DB.View(context.Background(), func(tx *store.Tx) (err error) {
-		p, err = tx.Past(j.ticket, l.remote.Name, l.remote.Address)
-		return err
-	})
-	return p, err
-}
-
 // errNothingSent: the claim was lost, or the target was paused, before anything could be sent.
 var errNothingSent = errors.New("nothing was sent")
 
-// begin writes the attempt's row. When it returns nil, the row is on disk and the letter is the frozen one.
-func (l *lane) begin(j *job, kind string) (store.Begun, error) {
-	var begun store.Begun
-	err := l.r.opt.DB.Update(context.Background(), func(tx *store.Tx) (err error) {
-		begun, err = tx.BeginAttempt(store.Begin{Ticket: j.ticket.ID, Token: j.claim.Token, Kind: kind, Target: l.remote.Name,
-			Address: l.remote.Address, Letter: j.letter, KeyTTL: l.remote.KeyTTL.Milliseconds(), Timeout: l.remote.Timeout.Milliseconds(), Probe: j.claim.Probe})
+// begin writes a lookup's row. When it returns nil, the row is on disk and the letter is the frozen one.
+func (l *lane) begin(j *job, kind string) (begun store.Begun, err error) {
+	err = l.update(func(tx *store.Tx) (err error) {
+		begun, err = l.beginIn(tx, j, kind)
 		return err
 	})
 	if err == nil && (begun.Lost || begun.Halted) {
 		err = errNothingSent
 	}
-	if errors.Is(err, store.ErrUnknownOutcome) {
-		err = fmt.Errorf("%w: %w", errNothingSent, err) // perhaps there is a row; it will count as unknown
-	}
 	return begun, err
 }
 
-// send sends the letter once. The deadline counts from before the row.
-func (l *lane) send(ctx context.Context, j *job, past store.Past) (end, error) {
-	ctx, cancel := within(ctx, l.remote.Timeout, l.r.opt.DB.Boot)
-	defer cancel()
-	begun, err := l.begin(j, "send")
-	if errors.Is(err, errNothingSent) {
-		return l.release(j)
+// update is a transaction before anything was sent.
+func (l *lane) update(fn func(*store.Tx) error) error {
+	err := l.r.opt.DB.Update(context.Background(), fn)
+	if errors.Is(err, store.ErrUnknownOutcome) {
+		err = fmt.Errorf("%w: %w", errNothingSent, err) // perhaps there is a row; it will count as unknown
 	}
-	if err != nil {
-		return end{}, err
-	}
+	return err
+}
+
+func (l *lane) beginIn(tx *store.Tx, j *job, kind string) (store.Begun, error) {
+	return tx.BeginAttempt(store.Begin{Ticket: j.ticket.ID, Token: j.claim.Token, Kind: kind, Target: l.remote.Name,
+		Address: l.remote.Address, Letter: j.letter, KeyTTL: l.remote.KeyTTL.Milliseconds(), Timeout: l.remote.Timeout.Milliseconds(), Probe: j.claim.Probe})
+}
+
+// send sends the letter once, as it was frozen with its row. done lets the next ticket be sent while what came of this
+// one is written down.
+func (l *lane) send(ctx context.Context, j *job, past store.Past, begun store.Begun, done func()) (end, error) {
 	l.r.opt.Crash("effect.before_send")
 	began := time.Now()
 	reply := l.remote.Door.Send(ctx, begun.Letter)
+	l.noteSpeed(time.Since(began), reply)
 	l.r.opt.Observe.Sent(l.remote.Name, "send", string(reply.Evidence), time.Since(began))
+	done()
 	l.r.opt.Crash("effect.after_send")
 	return l.settle(ctx, j, past, begun.ID, reply)
 }

@@ -32,7 +32,7 @@ const sqlBeginAttempt = `INSERT INTO attempts (ticket_id, claim_token, begun_at,
 // outlasts the timeout.
 func (tx *Tx) BeginAttempt(b Begin) (Begun, error) {
 	var begun Begun
-	target, err := tx.Target(b.Target)
+	target, err := tx.sameTarget(b.Target)
 	if err != nil {
 		return begun, err
 	}
@@ -143,7 +143,7 @@ func (tx *Tx) Past(t Ticket, target, address string) (Past, error) {
 			p.LastMS = last
 		}
 	}
-	known, err := tx.Target(target)
+	known, err := tx.sameTarget(target)
 	p.Proven = known.Proven != "" && known.Proven == address
 	return p, err
 }

@@ -59,7 +59,7 @@ func (tx *Tx) followClock() error {
 	if _, err := tx.exec(sqlStepTickets, step, longest); err != nil {
 		return err
 	}
-	if _, err := tx.exec(sqlStepTargets, step, longest); err != nil {
+	if _, err := tx.changeTarget(sqlStepTargets, step, longest); err != nil {
 		return err
 	}
 	return tx.Log(clockWho, "clock set", "", stepText(step)+"; times up to here were written before that")

@@ -89,6 +89,27 @@ func (tx *Tx) Target(name string) (Target, error) {
 	return t, err
 }
 
+// sameTarget is Target, read once for the many sends that share a transaction. Its ProbeAt may be an older one.
+func (tx *Tx) sameTarget(name string) (Target, error) {
+	if t, ok := tx.targets[name]; ok {
+		return t, nil
+	}
+	t, err := tx.Target(name)
+	if err == nil {
+		if tx.targets == nil {
+			tx.targets = map[string]Target{}
+		}
+		tx.targets[name] = t
+	}
+	return t, err
+}
+
+// changeTarget is exec for what changes a target.
+func (tx *Tx) changeTarget(text string, args ...any) (int64, error) {
+	tx.targets = nil
+	return tx.exec(text, args...)
+}
+
 func (tx *Tx) targetsByName() (map[string]Target, error) {
 	byName := map[string]Target{}
 	targets, err := tx.Targets()
@@ -135,7 +156,7 @@ func (tx *Tx) MarkTargets(marks []Mark, who string) (missing []string, err error
 }
 
 func (tx *Tx) mark1(m Mark, who string) error {
-	n, err := tx.exec(sqlMarkTarget, m.Name, Address(m.URL))
+	n, err := tx.changeTarget(sqlMarkTarget, m.Name, Address(m.URL))
 	if err != nil {
 		return err
 	}
@@ -161,7 +182,7 @@ const sqlTargetLocal = `UPDATE targets SET mode = 'lab', url = '', paused = NULL
 
 // TargetLocal undoes the mark: from now on the effect is simulated. False means that it was not real.
 func (tx *Tx) TargetLocal(name, who string) (bool, error) {
-	n, err := tx.exec(sqlTargetLocal, name)
+	n, err := tx.changeTarget(sqlTargetLocal, name)
 	if err != nil || n == 0 {
 		return false, err
 	}
@@ -192,7 +213,7 @@ const sqlPauseTarget = `INSERT INTO targets (name, paused, paused_at, paused_why
 
 // PauseTarget keeps everything from being sent to a target, until an operator resumes it.
 func (tx *Tx) PauseTarget(name, who, why string) error {
-	n, err := tx.exec(sqlPauseTarget, name, "operator", tx.now, why, nil, 0)
+	n, err := tx.changeTarget(sqlPauseTarget, name, "operator", tx.now, why, nil, 0)
 	if err != nil || n == 0 {
 		return err
 	}
@@ -202,7 +223,7 @@ func (tx *Tx) PauseTarget(name, who, why string) error {
 // PauseByAnswer pauses a target that does not let us in, until it is resumed by hand, by a start with
 // another credential, or by one ticket an hour that finds the door open.
 func (tx *Tx) PauseByAnswer(name, why, credential string) error {
-	n, err := tx.exec(sqlPauseTarget, name, "answer", tx.now, why, fingerprint(credential), tx.now+probeEvery.Milliseconds())
+	n, err := tx.changeTarget(sqlPauseTarget, name, "answer", tx.now, why, fingerprint(credential), tx.now+probeEvery.Milliseconds())
 	if err != nil || n == 0 {
 		return err
 	}
@@ -216,7 +237,7 @@ const sqlResumeTarget = `UPDATE targets SET paused = NULL, paused_at = NULL, pau
 	WHERE name = $1 AND paused IS NOT NULL`
 
 func (tx *Tx) resume(name, who, why string) error {
-	n, err := tx.exec(sqlResumeTarget, name)
+	n, err := tx.changeTarget(sqlResumeTarget, name)
 	if err != nil || n == 0 {
 		return err
 	}
@@ -239,7 +260,7 @@ const sqlHold = `INSERT INTO targets (name, hold_until) VALUES ($1, $2)
 // HoldTarget leaves a target alone for some time because it asked for that.
 func (tx *Tx) HoldTarget(name string, waitMS int64) error {
 	until := tx.now + max(0, min(waitMS, LongestWait.Milliseconds()))
-	_, err := tx.exec(sqlHold, name, until, tx.now+LongestWait.Milliseconds())
+	_, err := tx.changeTarget(sqlHold, name, until, tx.now+LongestWait.Milliseconds())
 	return err
 }
 
@@ -252,10 +273,10 @@ const (
 // Offline notes that a target is, or is no longer, out of reach; relays tell it to other eyes.
 func (tx *Tx) Offline(name string, offline bool) error {
 	if offline {
-		_, err := tx.exec(sqlOffline, name, tx.now)
+		_, err := tx.changeTarget(sqlOffline, name, tx.now)
 		return err
 	}
-	n, err := tx.exec(sqlOnline, name)
+	n, err := tx.changeTarget(sqlOnline, name)
 	tx.wake = tx.wake || n > 0
 	return err
 }
@@ -264,6 +285,10 @@ const sqlProven = `UPDATE targets SET proven_url = $2 WHERE name = $1 AND proven
 
 // ProveAddress notes that an address has answered 2xx.
 func (tx *Tx) ProveAddress(name, address string) error {
-	_, err := tx.exec(sqlProven, name, address)
+	t, err := tx.sameTarget(name)
+	if err != nil || t.Proven == address {
+		return err
+	}
+	_, err = tx.changeTarget(sqlProven, name, address)
 	return err
 }

@@ -67,6 +67,8 @@ type Tx struct {
 	wake  bool  // a ticket became due
 	tight bool  // the disk is nearly full: what can be done without is not done
 	roomy bool  // there was room for what is new when the first that is new asked
+
+	targets map[string]Target // what sameTarget has read
 }
 
 // Now is the transaction's one moment in Unix milliseconds.

@@ -1,0 +1,91 @@
+package relay
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"comanda/store"
+)
+
+// Before a quick target there are twice as many workers, less one, as requests at once; the first come back first.
+func TestHands(t *testing.T) {
+	h := newHands(Remote{Concurrency: 4})
+	take := func() (n int) {
+		for h.another() {
+			n++
+		}
+		return n
+	}
+	if n := take(); n != 4 {
+		t.Errorf("%d workers before a target that has not answered yet", n)
+	}
+	h.quick.Store(true)
+	if h.enough() {
+		t.Error("nobody has a ticket in hand for the four that send, and it is enough")
+	}
+	if n := take(); n != 3 || h.used() != 7 {
+		t.Errorf("%d spare workers, %d used", n, h.used())
+	}
+	h.free(1)
+	if !h.enough() {
+		t.Error("two have a ticket in hand, and one free worker is claimed for")
+	}
+	h.free(1)
+	if h.enough() {
+		t.Error("two free workers are not claimed for")
+	}
+	h.quick.Store(false)
+	if n := take(); n != 2 {
+		t.Errorf("%d workers, where only as many may work as send at once", n)
+	}
+	h.free(7)
+	if one, paced := newHands(Remote{Concurrency: 1}), newHands(Remote{Concurrency: 4, Rate: 20}); one.most() != 1 || paced.most() != 4 {
+		t.Errorf("%d workers where one sends, %d where a pace is asked for", one.most(), paced.most())
+	}
+}
+
+// However many are in hand before a quick target, no more are sent at once than it is to be given. Once it can't be
+// reached any more, what is in hand is given back unsent.
+func TestTicketsInHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, g := openRemote(t, "test"), newGateway()
+		remote := remoteOf(g)
+		remote.Concurrency = 4
+		var now, most, down atomic.Int64
+		g.set(func(_ context.Context, l store.Letter) store.Reply {
+			most.Store(max(most.Load(), now.Add(1)))
+			defer now.Add(-1)
+			time.Sleep(10 * time.Millisecond)
+			if down.Load() > 0 {
+				down.Add(1)
+				return notSent
+			}
+			return g.perform(l)
+		})
+		put(t, db, 200)
+		r := remoteRunner(t, db, remote, func(o *Options) { o.RetryBase = time.Hour })
+		schedule, _ := ParseSchedule("@every 10s")
+		ctx, stop := context.WithCancel(t.Context())
+		var loop sync.WaitGroup
+		loop.Go(func() { _ = NewLoop(r, schedule).Run(ctx) })
+		hands := int64(0)
+		for range 100 {
+			time.Sleep(time.Millisecond)
+			hands = max(hands, counts(t, db).Processing)
+		}
+		if most.Load() != 4 || hands != 7 {
+			t.Errorf("at most %d at once and %d in hand", most.Load(), hands)
+		}
+		down.Store(1)
+		time.Sleep(time.Second)
+		if c := counts(t, db); c.Processing != 0 || c.Done == 200 || down.Load() > 1+offlineAfter+3 {
+			t.Errorf("%+v, %d sent to a target that was out of reach", c, down.Load()-1)
+		}
+		stop()
+		loop.Wait()
+	})
+}
