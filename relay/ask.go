@@ -84,9 +84,9 @@ func (l *lane) heed(ctx context.Context, j *job, attempt int64, f store.Finding,
 	if !stopped {
 		offline, news = l.reach.saw(f.Unreachable, true)
 	}
-	err = l.writeWithin(evidenceFor, func(tx *store.Tx) (err error) {
+	err = l.writeEvidence(func(tx *store.Tx) (err error) {
 		never = false
-		if err = tx.EndAttempt(attempt, store.Ended{Outcome: string(f.Knowledge), Status: f.Status, Receipt: f.Receipt, Detail: f.Detail}); err != nil {
+		if err = tx.EndAttempts(store.Ended{ID: attempt, Outcome: string(f.Knowledge), Status: f.Status, Receipt: f.Receipt, Detail: f.Detail}); err != nil {
 			return err
 		}
 		if news {

@@ -6,10 +6,13 @@ import (
 	"time"
 )
 
-// hands are the workers of a lane. As many as there may be requests at once are always there; as many again, less one, are
-// spare: they have the next tickets claimed, and write down what became of the last ones, while a target that answers
-// quickly is kept busy. Before a slow one, or one that wants a pace, no ticket is claimed that would only wait while its
-// lease runs, and a lane of one worker sends in the order of its claims.
+// hands are the workers of a lane. As many as there may be requests at once are always there; three times as many, less
+// three, are spare: while a target answers quickly they have the next tickets claimed and begun, and write down what became
+// of the last ones, so that it is kept busy and many share a sync.
+//
+// Before a slow target, or one that wants a pace, no ticket is claimed that would only wait while its lease runs. A lane of
+// one worker sends in the order of its claims. And where nobody could say what became of a send that was begun when the
+// process died, no more are begun than are sent at once: each would be a person's work.
 type hands struct {
 	busy  chan struct{} // one in it for each worker that is free
 	spare chan struct{} // the same, once all the others are
@@ -21,8 +24,8 @@ type hands struct {
 const quickSend = 100 * time.Millisecond
 
 func newHands(r Remote) *hands {
-	more := r.Concurrency - 1
-	if r.Rate > 0 {
+	more := 3 * (r.Concurrency - 1)
+	if r.Rate > 0 || r.KeyTTL == 0 && !r.CanLookup {
 		more = 0
 	}
 	h := &hands{busy: make(chan struct{}, r.Concurrency), spare: make(chan struct{}, more), sends: make(chan struct{}, r.Concurrency)}

@@ -11,9 +11,10 @@ import (
 	"comanda/store"
 )
 
-// Before a quick target there are twice as many workers, less one, as requests at once; the first come back first.
+// Spare workers are for a quick target alone.
 func TestHands(t *testing.T) {
-	h := newHands(Remote{Concurrency: 4})
+	const day = 24 * time.Hour
+	h := newHands(Remote{Concurrency: 4, KeyTTL: day})
 	take := func() (n int) {
 		for h.another() {
 			n++
@@ -27,29 +28,34 @@ func TestHands(t *testing.T) {
 	if h.enough() {
 		t.Error("nobody has a ticket in hand for the four that send, and it is enough")
 	}
-	if n := take(); n != 3 || h.used() != 7 {
+	if n := take(); n != 9 || h.used() != 13 {
 		t.Errorf("%d spare workers, %d used", n, h.used())
 	}
 	h.free(1)
 	if !h.enough() {
-		t.Error("two have a ticket in hand, and one free worker is claimed for")
+		t.Error("eight have a ticket in hand, and one free worker is claimed for")
 	}
 	h.free(1)
 	if h.enough() {
 		t.Error("two free workers are not claimed for")
 	}
 	h.quick.Store(false)
-	if n := take(); n != 2 {
-		t.Errorf("%d workers, where only as many may work as send at once", n)
+	if n := take(); n != 2 || h.used() != 13 {
+		t.Errorf("%d workers, %d used: those that send come back first", n, h.used())
 	}
-	h.free(7)
-	if one, paced := newHands(Remote{Concurrency: 1}), newHands(Remote{Concurrency: 4, Rate: 20}); one.most() != 1 || paced.most() != 4 {
-		t.Errorf("%d workers where one sends, %d where a pace is asked for", one.most(), paced.most())
+	h.free(13)
+	for _, r := range []Remote{{Concurrency: 1, KeyTTL: day}, {Concurrency: 4, KeyTTL: day, Rate: 20}, {Concurrency: 4}} {
+		if n := newHands(r).most(); n != r.Concurrency {
+			t.Errorf("%d workers for %+v", n, r)
+		}
+	}
+	if n := newHands(Remote{Concurrency: 4, CanLookup: true}).most(); n != 13 {
+		t.Errorf("%d workers for a target that can be asked", n)
 	}
 }
 
 // However many are in hand before a quick target, no more are sent at once than it is to be given. Once it can't be
-// reached any more, what is in hand is given back unsent.
+// reached any more, nothing else is begun.
 func TestTicketsInHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, g := openRemote(t, "test"), newGateway()
@@ -77,12 +83,12 @@ func TestTicketsInHand(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			hands = max(hands, counts(t, db).Processing)
 		}
-		if most.Load() != 4 || hands != 7 {
+		if most.Load() != 4 || hands != 13 {
 			t.Errorf("at most %d at once and %d in hand", most.Load(), hands)
 		}
 		down.Store(1)
 		time.Sleep(time.Second)
-		if c := counts(t, db); c.Processing != 0 || c.Done == 200 || down.Load() > 1+offlineAfter+3 {
+		if c := counts(t, db); c.Processing != 0 || c.Done == 200 || down.Load() > 1+offlineAfter+12 {
 			t.Errorf("%+v, %d sent to a target that was out of reach", c, down.Load()-1)
 		}
 		stop()

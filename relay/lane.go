@@ -23,9 +23,11 @@ type lane struct {
 	reach    *reach
 	pace     *rate.Limiter
 	hands    *hands
-	poke     chan struct{} // something may have become due
-	halted   atomic.Value  // why nothing may be sent, as the last look found
-	pulse    pulse         // a beat for each pass that ended well
+	openings joint[*opening] // whose turn it is
+	founds   joint[*found]   // what was sent
+	poke     chan struct{}   // something may have become due
+	halted   atomic.Value    // why nothing may be sent, as the last look found
+	pulse    pulse           // a beat for each pass that ended well
 	setbacks setbacks
 	soon     atomic.Int64 // how long until something becomes due, as the last look found; 0 unknown
 }
@@ -41,6 +43,8 @@ func newLane(r *Runner, remote Remote) *lane {
 		pulse: newPulse(),
 	}
 	l.setbacks.log = l.log
+	l.openings.update, l.openings.write = l.update, l.open
+	l.founds.update, l.founds.write = l.writeEvidence, l.writeFound
 	if remote.Rate > 0 {
 		l.pace.SetLimit(rate.Limit(remote.Rate))
 	}
@@ -225,25 +229,25 @@ func (l *lane) mayProbe() bool {
 	return l.hands.used() == 1 && in == 0
 }
 
-// enter waits for a ticket's turn to be sent; done ends it and may be called again. False means that it is not to be
-// sent now: its time is over, or the target can't be reached any more and others try that.
-func (l *lane) enter(ctx context.Context, j *job) (done func(), ok bool) {
-	select {
-	case l.hands.sends <- struct{}{}:
-	case <-ctx.Done():
-		return nil, false
-	}
-	done = sync.OnceFunc(func() { <-l.hands.sends })
-	if offline, _, _ := l.reach.state(); offline && j.turn == 0 {
-		done()
-		return nil, false
-	}
-	return done, true
+// mayBegin says whether a ticket may be begun now: the target has not gone out of reach since the claim, which others try.
+func (l *lane) mayBegin(ctx context.Context, j *job) bool {
+	offline, _, _ := l.reach.state()
+	return ctx.Err() == nil && (!offline || j.turn > 0)
 }
 
-// noteSpeed says after a send whether the target is quick.
-func (l *lane) noteSpeed(took time.Duration, reply store.Reply) {
+// sendOne sends a letter once fewer are under way than there may be.
+func (l *lane) sendOne(ctx context.Context, letter store.Letter) store.Reply {
+	select {
+	case l.hands.sends <- struct{}{}:
+		defer func() { <-l.hands.sends }()
+	case <-ctx.Done(): // nothing will be sent
+	}
+	began := time.Now()
+	reply := l.remote.Door.Send(ctx, letter)
+	took := time.Since(began)
 	l.hands.quick.Store(took < quickSend && reply.Evidence == store.Happened)
+	l.r.opt.Observe.Sent(l.remote.Name, "send", string(reply.Evidence), took)
+	return reply
 }
 
 // tallies sums up what the workers of a pass came to.

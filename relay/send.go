@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"comanda/store"
@@ -18,6 +20,10 @@ type job struct {
 	turn   int // of a claim that tries a target out of reach; 0 of any other
 	effect Effect
 	letter store.Letter
+}
+
+func (j *job) claimed() store.Claimed {
+	return store.Claimed{Ticket: j.ticket.ID, Token: j.claim.Token}
 }
 
 // end is what a worker's turn at a ticket came to, once it is committed.
@@ -39,19 +45,14 @@ func (l *lane) carry(ctx context.Context, j job) (sum Tally) {
 	return l.report(j, e, err, began)
 }
 
-// advance makes the steps that the ticket's past asks for, once it is its turn to be sent. Only a lookup that says
-// "never" leads on to another one.
+// advance makes the steps that the ticket's past asks for. Only a lookup that says "never" leads on to
+// another one.
 func (l *lane) advance(ctx context.Context, j *job) (end, error) {
 	if e, stop := l.prepare(ctx, j); stop {
 		return e, nil
 	}
-	done, ok := l.enter(ctx, j)
-	if !ok {
-		return l.release(j)
-	}
-	defer done()
 	for {
-		e, more, err := l.step(ctx, j, done)
+		e, more, err := l.step(ctx, j)
 		if err != nil || !more {
 			return e, err
 		}
@@ -60,10 +61,10 @@ func (l *lane) advance(ctx context.Context, j *job) (end, error) {
 
 // step makes one step. What is to be sent is begun in the transaction that reads the past; the deadline of a send counts
 // from before its row.
-func (l *lane) step(ctx context.Context, j *job, done func()) (e end, more bool, err error) {
+func (l *lane) step(ctx context.Context, j *job) (e end, more bool, err error) {
 	sending, cancel := within(ctx, l.remote.Timeout, l.r.opt.DB.Boot)
 	defer cancel()
-	next, past, begun, err := l.look(j, ctx.Err() == nil)
+	next, past, begun, err := l.look(j, l.mayBegin(ctx, j))
 	switch {
 	case errors.Is(err, errNothingSent):
 		e, err = l.release(j)
@@ -81,32 +82,87 @@ func (l *lane) step(ctx context.Context, j *job, done func()) (e end, more bool,
 		e, err = l.release(j)
 		return e, false, err
 	case stepSend:
-		e, err = l.send(sending, j, past, begun, done)
+		e, err = l.send(sending, j, past, begun)
 		return e, false, err
 	}
 	return l.ask(ctx, j, past)
 }
 
+// opening is a ticket whose turn it is: what its past asks for and, if that is a send, the attempt that began.
+type opening struct {
+	job      *job
+	mayBegin bool
+	next     step
+	past     store.Past
+	begun    store.Begun
+}
+
 // look reads the ticket's past and says what is to be done. If that is a send, its row is on disk when look returns nil.
 func (l *lane) look(j *job, mayBegin bool) (next step, past store.Past, begun store.Begun, err error) {
-	err = l.update(func(tx *store.Tx) (err error) {
-		if past, err = tx.Past(j.ticket, l.remote.Name, l.remote.Address); err != nil {
-			return err
-		}
-		next = l.remote.plan(j.ticket, past, int64(l.r.opt.RetryBudget))
-		begins := next.do == stepSend || next.do == stepLookup
-		if begins && (!mayBegin || j.claim.Left() < l.remote.Timeout) {
-			next.do = stepRelease
-		}
-		if next.do == stepSend {
-			begun, err = l.beginIn(tx, j, "send")
-		}
-		return err
-	})
-	if err == nil && next.do == stepSend && (begun.Lost || begun.Halted) {
+	o := &opening{job: j, mayBegin: mayBegin}
+	err = l.openings.do(o)
+	if err == nil && o.next.do == stepSend && (o.begun.Lost || o.begun.Halted) {
 		err = errNothingSent
 	}
-	return next, past, begun, err
+	return o.next, o.past, o.begun, err
+}
+
+// open looks at tickets and begins what is to be sent.
+func (l *lane) open(tx *store.Tx, set []*opening) error {
+	begun, err := l.openFirst(tx, set)
+	for _, o := range set {
+		if err != nil {
+			return err
+		}
+		if first, ok := begun[o.job.claimed()]; ok {
+			o.next, o.past, o.begun = step{stepSend, ""}, store.Past{Proven: first.Proven}, first
+			continue
+		}
+		err = l.openOne(tx, o)
+	}
+	return err
+}
+
+// openFirst begins in a few statements the sends for which nothing stands in the way: nothing has been sent for these
+// tickets, since no letter was frozen when they were claimed, and the ledger does not know them.
+func (l *lane) openFirst(tx *store.Tx, set []*opening) (map[store.Claimed]store.Begun, error) {
+	var ids []int64
+	letters := map[store.Claimed]store.Letter{}
+	for _, o := range set {
+		if o.job.ticket.WireKey == nil && !o.job.claim.Probe && l.inTime(o) {
+			ids = append(ids, o.job.ticket.ID)
+			letters[o.job.claimed()] = o.job.letter
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	known, err := tx.InLedger(ids)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(letters, func(c store.Claimed, _ store.Letter) bool { return known[c.Ticket] })
+	return tx.BeginFirst(l.attempt("send"), letters)
+}
+
+func (l *lane) openOne(tx *store.Tx, o *opening) (err error) {
+	o.begun = store.Begun{}
+	if o.past, err = tx.Past(o.job.ticket, l.remote.Name, l.remote.Address); err != nil {
+		return err
+	}
+	o.next = l.remote.plan(o.job.ticket, o.past, int64(l.r.opt.RetryBudget))
+	if (o.next.do == stepSend || o.next.do == stepLookup) && !l.inTime(o) {
+		o.next.do = stepRelease
+	}
+	if o.next.do == stepSend {
+		o.begun, err = l.beginIn(tx, o.job, "send")
+	}
+	return err
+}
+
+// inTime: it may be begun, and the lease outlasts what would be sent.
+func (l *lane) inTime(o *opening) bool {
+	return o.mayBegin && o.job.claim.Left() >= l.remote.Timeout
 }
 
 // prepare finds the effect, has it check the payload, and makes the letter.
@@ -148,19 +204,21 @@ func (l *lane) update(fn func(*store.Tx) error) error {
 }
 
 func (l *lane) beginIn(tx *store.Tx, j *job, kind string) (store.Begun, error) {
-	return tx.BeginAttempt(store.Begin{Ticket: j.ticket.ID, Token: j.claim.Token, Kind: kind, Target: l.remote.Name,
-		Address: l.remote.Address, Letter: j.letter, KeyTTL: l.remote.KeyTTL.Milliseconds(), Timeout: l.remote.Timeout.Milliseconds(), Probe: j.claim.Probe})
+	b := l.attempt(kind)
+	b.Ticket, b.Token, b.Letter, b.Probe = j.ticket.ID, j.claim.Token, j.letter, j.claim.Probe
+	return tx.BeginAttempt(b)
 }
 
-// send sends the letter once, as it was frozen with its row. done lets the next ticket be sent while what came of this
-// one is written down.
-func (l *lane) send(ctx context.Context, j *job, past store.Past, begun store.Begun, done func()) (end, error) {
+// attempt is what every attempt of a kind has in common.
+func (l *lane) attempt(kind string) store.Begin {
+	return store.Begin{Kind: kind, Target: l.remote.Name, Address: l.remote.Address,
+		KeyTTL: l.remote.KeyTTL.Milliseconds(), Timeout: l.remote.Timeout.Milliseconds()}
+}
+
+// send sends the letter once, as it was frozen with its row.
+func (l *lane) send(ctx context.Context, j *job, past store.Past, begun store.Begun) (end, error) {
 	l.r.opt.Crash("effect.before_send")
-	began := time.Now()
-	reply := l.remote.Door.Send(ctx, begun.Letter)
-	l.noteSpeed(time.Since(began), reply)
-	l.r.opt.Observe.Sent(l.remote.Name, "send", string(reply.Evidence), time.Since(began))
-	done()
+	reply := l.sendOne(ctx, begun.Letter)
 	l.r.opt.Crash("effect.after_send")
 	return l.settle(ctx, j, past, begun.ID, reply)
 }
@@ -177,21 +235,81 @@ func (l *lane) settle(ctx context.Context, j *job, past store.Past, attempt int6
 	if stopped { // being stopped is not failing
 		v.requeue = store.Requeue{Detail: "the process was stopped before an answer came"}
 	}
-	var e end
-	err := l.writeWithin(evidenceFor, func(tx *store.Tx) (err error) {
-		if err = tx.EndAttempt(attempt, store.Ended{Outcome: v.outcome, Status: reply.Status, Receipt: reply.Receipt, Detail: v.detail}); err != nil {
-			return err
-		}
-		if err = l.noteTarget(tx, j, v, reply.Unreachable, news); err != nil {
-			return err
-		}
-		e, err = l.apply(tx, j, v, offline, past.Unknown > 0)
-		return err
-	})
+	f := &found{job: j, past: past, verdict: v, offline: offline, news: news, unreachable: reply.Unreachable,
+		ended: store.Ended{ID: attempt, Outcome: v.outcome, Status: reply.Status, Receipt: reply.Receipt, Detail: v.detail}}
+	err := l.founds.do(f)
 	if err == nil {
 		l.say(v, offline, news, reply.Detail)
 	}
-	return e, err
+	return f.end, err
+}
+
+// found is what a send found out, and what came of its ticket.
+type found struct {
+	job         *job
+	past        store.Past
+	verdict     verdict
+	ended       store.Ended
+	offline     bool
+	news        bool // that the target is offline, or is not any more
+	unreachable bool
+	end         end
+}
+
+// plain: it happened, no earlier try is unknown, and there is nothing to note about the target but that it answered.
+func (f *found) plain() bool {
+	return f.verdict.do == doRemember && f.past.Unknown == 0 && !f.news && !f.job.claim.Probe
+}
+
+// writeFound writes down what sends found out: what is plain in a few statements for all.
+func (l *lane) writeFound(tx *store.Tx, set []*found) error {
+	if len(set) == 0 {
+		return nil
+	}
+	ended := make([]store.Ended, len(set))
+	plain := map[string][]*found{} // by what the ledger calls them
+	for i, f := range set {
+		ended[i] = f.ended
+		if f.plain() {
+			name := f.job.effect.Kind().LedgerType
+			plain[name] = append(plain[name], f)
+		}
+	}
+	err := tx.EndAttempts(ended...)
+	for _, name := range slices.Sorted(maps.Keys(plain)) {
+		if err == nil {
+			err = l.rememberAll(tx, name, plain[name])
+		}
+	}
+	for _, f := range set {
+		if err == nil && !f.plain() {
+			err = l.writeOne(tx, f)
+		}
+	}
+	return err
+}
+
+func (l *lane) rememberAll(tx *store.Tx, ledgerType string, set []*found) error {
+	ids := make([]int64, len(set))
+	for i, f := range set {
+		ids[i] = f.job.ticket.ID
+	}
+	if err := tx.ProveAddress(l.remote.Name, l.remote.Address); err != nil {
+		return err
+	}
+	settled, err := tx.RememberAll(ids, ledgerType, "remote")
+	for _, f := range set {
+		f.end = end{string(settled[f.job.ticket.ID]), ""}
+	}
+	return err
+}
+
+func (l *lane) writeOne(tx *store.Tx, f *found) (err error) {
+	if err = l.noteTarget(tx, f.job, f.verdict, f.unreachable, f.news); err != nil {
+		return err
+	}
+	f.end, err = l.apply(tx, f.job, f.verdict, f.offline, f.past.Unknown > 0)
+	return err
 }
 
 // say logs what became of the target itself, once it is committed.
@@ -336,6 +454,8 @@ func (l *lane) release(j *job) (end, error) {
 
 // evidenceFor is how long it is tried to write down what a send found out: nobody else knows.
 const evidenceFor = 10 * time.Minute
+
+func (l *lane) writeEvidence(fn func(*store.Tx) error) error { return l.writeWithin(evidenceFor, fn) }
 
 func (l *lane) write(fn func(*store.Tx) error) error { return l.writeWithin(settleFor, fn) }
 

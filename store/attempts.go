@@ -1,5 +1,10 @@
 package store
 
+import (
+	"encoding/json"
+	"unicode/utf8"
+)
+
 // Begin is what a worker is about to do for a ticket that it has claimed.
 type Begin struct {
 	Ticket  int64
@@ -19,6 +24,7 @@ type Begun struct {
 	Letter Letter // as it was frozen: this goes over the wire and nothing else
 	Lost   bool   // the claim is no longer ours: nothing may be sent
 	Halted bool   // the target was paused or held meanwhile, is real no more, or has another address: nothing may be sent
+	Proven bool   // the address has answered 2xx before
 }
 
 // Freezes the letter; the trigger outbox_wire_is_frozen refuses any later change.
@@ -36,7 +42,7 @@ func (tx *Tx) BeginAttempt(b Begin) (Begun, error) {
 	if err != nil {
 		return begun, err
 	}
-	if !target.Real() || target.Address != b.Address || target.held(tx.now) || target.Paused != nil && (!b.Probe || *target.Paused == "operator") {
+	if target.refuses(b, tx.now) {
 		begun.Halted = true
 		return begun, nil
 	}
@@ -55,26 +61,93 @@ func (tx *Tx) BeginAttempt(b Begin) (Begun, error) {
 	return begun, err
 }
 
+// Claimed is a ticket by the claim that has it in hand.
+type Claimed struct {
+	Ticket int64
+	Token  string
+}
+
+// Freezes the letters of tickets that have none. $1 is a JSON array of [id, token, key, body].
+const sqlFreezeFirst = `UPDATE outbox SET wire_key = j.value ->> 2, wire_body = CAST(j.value ->> 3 AS BLOB) FROM json_each($1) AS j
+	WHERE outbox.id = j.value ->> 0 AND status = 'processing' AND claim_token = j.value ->> 1 AND wire_key IS NULL RETURNING outbox.id`
+
+const sqlBeginFirst = `INSERT INTO attempts (ticket_id, claim_token, begun_at, seq, kind, target, address, boot, boot_ms, key_ttl_ms, timeout_ms)
+	SELECT id, claim_token, $2, $3, $4, $5, $6, $7, $8, $9, $10 FROM outbox WHERE id IN (SELECT value FROM json_each($1)) RETURNING ticket_id, claim_token, id`
+
+// BeginFirst is BeginAttempt for the first sends of several tickets, in a few statements for all. Of b it takes what they
+// have in common; no probe is among them. What is not in its answer is for BeginAttempt to say: it was sent before, or its
+// claim is lost, or its letter is no text.
+func (tx *Tx) BeginFirst(b Begin, letters map[Claimed]Letter) (map[Claimed]Begun, error) {
+	target, err := tx.sameTarget(b.Target)
+	if err != nil || target.refuses(b, tx.now) {
+		return nil, err
+	}
+	rows := make([][4]any, 0, len(letters))
+	for c, l := range letters {
+		if utf8.Valid(l.Body) && utf8.ValidString(l.Key) {
+			rows = append(rows, [4]any{c.Ticket, c.Token, l.Key, string(l.Body)})
+		}
+	}
+	scanID := func(scan func(...any) error, id *int64) error { return scan(id) }
+	ours, err := collect(tx, sqlFreezeFirst, []any{jsonList(rows)}, scanID)
+	if err != nil || len(ours) == 0 {
+		return nil, err
+	}
+	tx.wrote = true
+	seq, err := tx.seq()
+	if err != nil {
+		return nil, err
+	}
+	begun := make(map[Claimed]Begun, len(ours))
+	boot, ms := tx.boot()
+	err = tx.each(sqlBeginFirst, []any{idList(ours), tx.now, seq, b.Kind, b.Target, b.Address, boot, ms, b.KeyTTL, b.Timeout},
+		func(scan func(...any) error) error {
+			var c Claimed
+			var id int64
+			err := scan(&c.Ticket, &c.Token, &id)
+			begun[c] = Begun{ID: id, Letter: letters[c], Proven: target.Proven == b.Address}
+			return err
+		})
+	return begun, err
+}
+
+// refuses says that nothing may be sent to a target now, or not by this process.
+func (t Target) refuses(b Begin, now int64) bool {
+	return !t.Real() || t.Address != b.Address || t.held(now) || t.Paused != nil && (!b.Probe || *t.Paused == "operator")
+}
+
+// jsonList is rows as JSON, for json_each. Their texts are valid UTF-8.
+func jsonList(rows any) string {
+	text, _ := json.Marshal(rows) // numbers and strings always can be
+	return string(text)
+}
+
 // Ended is what an attempt found out.
 type Ended struct {
+	ID      int64  // the attempt's
 	Outcome string // an Evidence or a Knowledge
 	Status  int
 	Receipt string
 	Detail  string
 }
 
-// The row of an attempt is written to once more, whoever has the ticket now: evidence is not fenced.
-const sqlEndAttempt = `UPDATE attempts SET ended_at = $2, outcome = $3, http_status = $4, receipt = $5, detail = $6, ended_seq = $7, ended_boot_ms = $8
-	WHERE id = $1 AND ended_at IS NULL`
+// The row of an attempt is written to once more, whoever has the ticket now: evidence is not fenced. $1 is a JSON array of
+// [id, outcome, status, receipt, detail].
+const sqlEndAttempts = `UPDATE attempts SET ended_at = $2, outcome = j.value ->> 1, http_status = j.value ->> 2, receipt = j.value ->> 3, detail = j.value ->> 4,
+	ended_seq = $3, ended_boot_ms = $4 FROM json_each($1) AS j WHERE attempts.id = j.value ->> 0 AND ended_at IS NULL`
 
-// EndAttempt writes down what an attempt found out, late or not.
-func (tx *Tx) EndAttempt(id int64, e Ended) error {
+// EndAttempts writes down what attempts found out, late or not.
+func (tx *Tx) EndAttempts(ended ...Ended) error {
 	seq, err := tx.seq()
 	if err != nil {
 		return err
 	}
+	rows := make([][5]any, len(ended))
+	for i, e := range ended {
+		rows[i] = [5]any{e.ID, e.Outcome, e.Status, e.Receipt, e.Detail}
+	}
 	_, ms := tx.boot()
-	_, err = tx.exec(sqlEndAttempt, id, tx.now, e.Outcome, e.Status, e.Receipt, e.Detail, seq, ms)
+	_, err = tx.exec(sqlEndAttempts, jsonList(rows), tx.now, seq, ms)
 	return err
 }
 

@@ -83,7 +83,7 @@ func TestChangedSends(t *testing.T) {
 	mustExec(t, other, `INSERT INTO attempts (ticket_id, claim_token, begun_at, kind, target) VALUES ($1, 't', 1, 'send', 'refund')`, ids[0])
 	at := view(t, db, (*Tx).Place)
 	update(t, db, func(tx *Tx) error {
-		if err := tx.EndAttempt(1, Ended{Outcome: "done"}); err != nil {
+		if err := tx.EndAttempts(Ended{ID: 1, Outcome: "done"}); err != nil {
 			return err
 		}
 		_, err := tx.Remember(ids[0], LedgerRefund, "remote")

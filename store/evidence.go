@@ -1,41 +1,78 @@
 package store
 
 // What is not at its end otherwise becomes done, whoever has it now: the token of a claim that is under way
-// is gone with it.
+// is gone with it. $1 is a JSON array of ids.
 const sqlDoneByEvidence = `UPDATE outbox SET status = 'done', processed_at = $2, claim_token = NULL, lease_holder = NULL, lease_ms = NULL, detail = '', ended_seq = $3
-	WHERE id = $1 AND status IN ('pending', 'processing', 'review') RETURNING id`
+	WHERE id IN (SELECT value FROM json_each($1)) AND status || '' IN ('pending', 'processing', 'review') RETURNING id`
 
 const sqlLedgerByEvidence = `INSERT INTO ledger (effect_key, order_id, effect_type, status, created_at, how, seq)
-	SELECT idempotency_key, aggregate_id, $2, 'done', $3, $4, $5 FROM outbox WHERE id = $1
+	SELECT idempotency_key, aggregate_id, $2, 'done', $3, $4, $5 FROM outbox WHERE id IN (SELECT value FROM json_each($1))
 	ON CONFLICT (effect_key) DO NOTHING`
 
-// Remember writes down that the effect of a ticket happened outside: the ledger row and, unless the ticket
+// The key is compared as it lies in both tables: as JSON two that are no UTF-8 could become one.
+const sqlWhichInLedger = `SELECT id, EXISTS (SELECT 1 FROM ledger WHERE effect_key = idempotency_key) FROM outbox WHERE id IN (SELECT value FROM json_each($1))`
+
+// InLedger tells of each of these tickets that there is whether its effect is in the ledger.
+func (tx *Tx) InLedger(tickets []int64) (map[int64]bool, error) {
+	in := make(map[int64]bool, len(tickets))
+	err := tx.each(sqlWhichInLedger, []any{idList(tickets)}, func(scan func(...any) error) error {
+		var id int64
+		var known bool
+		err := scan(&id, &known)
+		in[id] = known
+		return err
+	})
+	return in, err
+}
+
+// Remember is RememberAll of one ticket.
+func (tx *Tx) Remember(ticket int64, ledgerType, how string) (Settled, error) {
+	settled, err := tx.RememberAll([]int64{ticket}, ledgerType, how)
+	return settled[ticket], err
+}
+
+// RememberAll writes down that the effects of tickets happened outside: for each the ledger row and, unless the ticket
 // has ended, 'done'. It names no token: a success that comes late is a success. how is "remote" or "by hand".
 // Done and AlreadyDone (by the ledger) are about a ticket that this made done; TooLate is about one that was
 // dead or discarded and stays so; Lost about one that was done.
-func (tx *Tx) Remember(ticket int64, ledgerType, how string) (Settled, error) {
+func (tx *Tx) RememberAll(tickets []int64, ledgerType, how string) (map[int64]Settled, error) {
 	seq, err := tx.seq()
 	if err != nil {
-		return Lost, err
+		return nil, err
 	}
-	fresh, err := tx.exec(sqlLedgerByEvidence, ticket, ledgerType, tx.now, how, seq)
+	known, err := tx.InLedger(tickets)
 	if err != nil {
-		return Lost, err
+		return nil, err
 	}
-	ended, err := tx.find(sqlDoneByEvidence, []any{ticket, tx.now, seq}, new(int64))
+	ids := idList(tickets)
+	if _, err := tx.exec(sqlLedgerByEvidence, ids, ledgerType, tx.now, how, seq); err != nil {
+		return nil, err
+	}
+	ended, err := collect(tx, sqlDoneByEvidence, []any{ids, tx.now, seq}, func(scan func(...any) error, id *int64) error { return scan(id) })
 	if err != nil {
-		return Lost, err
+		return nil, err
 	}
-	tx.wrote = true
-	switch {
-	case !ended && fresh > 0:
-		return TooLate, tx.noteTooLate(ticket)
-	case !ended:
-		return Lost, nil
-	case fresh == 0:
-		return AlreadyDone, tx.linesDone([]int64{ticket})
+	tx.wrote = tx.wrote || len(ended) > 0
+	settled := make(map[int64]Settled, len(tickets))
+	for _, id := range ended {
+		settled[id] = Done
+		if known[id] {
+			settled[id] = AlreadyDone
+		}
 	}
-	return Done, tx.linesDone([]int64{ticket})
+	for _, id := range tickets {
+		if settled[id] != "" {
+			continue
+		}
+		settled[id] = Lost
+		if in, exists := known[id]; exists && !in {
+			settled[id] = TooLate
+			if err := tx.noteTooLate(id); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return settled, tx.linesDone(ended)
 }
 
 const sqlTooLate = `UPDATE outbox SET detail = 'it happened after all, and this ticket had ended otherwise: ' || detail

@@ -260,19 +260,19 @@ func TestPast(t *testing.T) {
 	m.pass(time.Hour)
 	m.wall = m.wall.Add(-300 * 24 * time.Hour) // nobody looks at it
 	want("begun and not ended", gate, Past{Unknown: 1, FirstMS: 3600_000, LastMS: 3580_000})
-	update(t, db, func(tx *Tx) error { return tx.EndAttempt(one.ID, Ended{Outcome: string(Unknown)}) })
-	update(t, db, func(tx *Tx) error { return tx.EndAttempt(one.ID, Ended{Outcome: "done"}) }) // once is enough
+	update(t, db, func(tx *Tx) error { return tx.EndAttempts(Ended{ID: one.ID, Outcome: string(Unknown)}) })
+	update(t, db, func(tx *Tx) error { return tx.EndAttempts(Ended{ID: one.ID, Outcome: "done"}) }) // once is enough
 	m.pass(time.Minute)
 	want("ended", gate, Past{Unknown: 1, FirstMS: 3660_000, LastMS: 60_000})
 	two := begin(t, db, b)
 	want("and another", gate, Past{Unknown: 2, FirstMS: 3660_000, LastMS: 0})
 	b.KeyTTL = 500
 	three := begin(t, db, b)
-	update(t, db, func(tx *Tx) error { return tx.EndAttempt(three.ID, Ended{Outcome: string(Unknown), Status: 409}) })
+	update(t, db, func(tx *Tx) error { return tx.EndAttempts(Ended{ID: three.ID, Outcome: string(Unknown), Status: 409}) })
 	want("a third", gate, Past{Unknown: 3, FirstMS: 3660_000, LastMS: 0, LastStatus: 409})
 	update(t, db, func(tx *Tx) error { _, err := tx.exec(`DELETE FROM attempts WHERE id = $1`, three.ID); return err })
 	want("at another address", gate+"/new", Past{Unknown: 2, FirstMS: 3660_000, LastMS: 0, Elsewhere: gate})
-	update(t, db, func(tx *Tx) error { return tx.EndAttempt(two.ID, Ended{Outcome: string(NotSent)}) })
+	update(t, db, func(tx *Tx) error { return tx.EndAttempts(Ended{ID: two.ID, Outcome: string(NotSent)}) })
 	want("not sent is not unknown", gate, Past{Unknown: 1, FirstMS: 3660_000, LastMS: 60_000})
 	m.boot, m.bootMS = "boot 2", 5000
 	want("after another boot", gate, Past{Unknown: 1, Expired: true, LastMS: 5000})
@@ -301,7 +301,7 @@ func TestControlKey(t *testing.T) {
 		if i == 3 {
 			m.pass(time.Hour) // what follows is younger than the grace
 		}
-		update(t, db, func(tx *Tx) error { return tx.EndAttempt(a.ID, Ended{Outcome: string(Happened)}) })
+		update(t, db, func(tx *Tx) error { return tx.EndAttempts(Ended{ID: a.ID, Outcome: string(Happened)}) })
 	}
 	control := func(i int, want string) {
 		t.Helper()
@@ -391,5 +391,67 @@ func TestRemember(t *testing.T) {
 				t.Errorf("the worker that lost its claim changed the ticket: %s", diff)
 			}
 		}
+	}
+}
+
+// First sends are begun together, each by the claim that has its ticket in hand; the others are for BeginAttempt.
+func TestBeginFirst(t *testing.T) {
+	m := newMachine()
+	db := open(t, newPath(t), m.options())
+	markRefund(t, db)
+	ids := put(t, db, TicketIssueRefund, 5)
+	c := claim(t, db, ClaimRequest{Limit: 5, Target: LedgerRefund, TargetOf: targetOf})
+	common := Begin{Kind: "send", Target: LedgerRefund, Address: gate, KeyTTL: 1000, Timeout: 100}
+	one := common
+	one.Ticket, one.Token, one.Letter = ids[1], c.Token, Letter{Key: "frozen", Body: []byte("before")}
+	begin(t, db, one)
+	letters := map[Claimed]Letter{}
+	for i, token := range []string{c.Token, c.Token, "lost", c.Token, c.Token} {
+		letters[Claimed{ids[i], token}] = Letter{Key: fmt.Sprint("k", i), Body: []byte(`{"amount":2154.00,"note":"é\u0000\""}`)}
+	}
+	letters[Claimed{ids[0], "another"}] = letters[Claimed{ids[0], c.Token}]
+	letters[Claimed{ids[4], c.Token}] = Letter{Key: "k4", Body: []byte{0xff}}
+	together := func(b Begin) (begun map[Claimed]Begun) {
+		update(t, db, func(tx *Tx) (err error) { begun, err = tx.BeginFirst(b, letters); return err })
+		return begun
+	}
+	for name, change := range map[string]func(*Begin){"moved": func(b *Begin) { b.Address = gate + "/old" }, "local": func(b *Begin) { b.Target = LedgerInventory }} {
+		b := common
+		change(&b)
+		if begun := together(b); len(begun) > 0 {
+			t.Errorf("%s: %+v", name, begun)
+		}
+	}
+	begun := together(common)
+	if len(begun) != 2 {
+		t.Errorf("begun: %+v", begun)
+	}
+	for _, i := range []int{0, 3} {
+		got := begun[Claimed{ids[i], c.Token}]
+		var key, body string
+		row := raw(t, db.Path()).QueryRow(`SELECT wire_key, CAST(wire_body AS TEXT) FROM outbox AS o JOIN attempts AS a ON a.ticket_id = o.id
+			WHERE o.id = $1 AND a.id = $2 AND a.claim_token = $3 AND a.kind = 'send' AND a.target = 'refund' AND a.address = $4
+			AND a.begun_at > 0 AND a.seq > 0 AND a.boot = $5 AND a.boot_ms = $6 AND a.key_ttl_ms = 1000 AND a.timeout_ms = 100 AND a.ended_at IS NULL AND typeof(wire_body) = 'blob'`,
+			ids[i], got.ID, c.Token, gate, m.boot, m.bootMS)
+		if err := row.Scan(&key, &body); err != nil || key != fmt.Sprint("k", i) || body != string(letters[Claimed{ids[i], c.Token}].Body) || string(got.Letter.Body) != body || got.Letter.Key != key {
+			t.Errorf("ticket %d: %q %q (%v), begun %+v", i, key, body, err, got)
+		}
+	}
+	if again := together(common); len(again) > 0 {
+		t.Errorf("begun as the first a second time: %+v", again)
+	}
+	wantNumber(t, db, 3, `SELECT count(*) FROM attempts`)
+}
+
+// The ledger is asked by the key as it lies there, whatever its bytes are.
+func TestInLedger(t *testing.T) {
+	db := open(t, newPath(t), Options{})
+	ids := put(t, db, TicketIssueRefund, 3)
+	other := raw(t, db.Path())
+	mustExec(t, other, `UPDATE outbox SET idempotency_key = CAST(X'FF' || id AS TEXT)`)
+	mustExec(t, other, `INSERT INTO ledger (effect_key, order_id, effect_type, status) SELECT idempotency_key, 'O', 'refund', 'done' FROM outbox WHERE id = $1`, ids[1])
+	in := view(t, db, func(tx *Tx) (map[int64]bool, error) { return tx.InLedger(append(ids, 99)) })
+	if diff := cmp.Diff(map[int64]bool{ids[0]: false, ids[1]: true, ids[2]: false}, in); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -257,7 +257,7 @@ func byHandOr(a HandAct) func(*Tx, Ticket, string) error {
 func endAll(tx *Tx, id int64, outcome string) error {
 	attempts, err := tx.Attempts(id)
 	for _, a := range attempts {
-		err = errors.Join(err, tx.EndAttempt(a.ID, Ended{Outcome: outcome}))
+		err = errors.Join(err, tx.EndAttempts(Ended{ID: a.ID, Outcome: outcome}))
 	}
 	return err
 }

@@ -220,7 +220,7 @@ func TestWordsOfOthers(t *testing.T) {
 	s.claim(id, func(tx *store.Tx, token string) (bool, error) {
 		a, err := tx.BeginAttempt(store.Begin{Ticket: id, Token: token, Kind: "send", Target: "refund", Address: gate})
 		if err == nil {
-			err = tx.EndAttempt(a.ID, store.Ended{Outcome: "rejected", Status: 422, Detail: "no such card"})
+			err = tx.EndAttempts(store.Ended{ID: a.ID, Outcome: "rejected", Status: 422, Detail: "no such card"})
 		}
 		if err != nil {
 			return false, err

@@ -183,7 +183,7 @@ func (s *shop) send(target string, outcome store.Evidence, receipt string) store
 	}
 	status := map[store.Evidence]int{store.Happened: 201, store.Rejected: 409}[outcome]
 	s.do(func(tx *store.Tx) (err error) {
-		if err = tx.EndAttempt(b.ID, store.Ended{Outcome: string(outcome), Status: status, Receipt: receipt, Detail: "answered"}); err != nil {
+		if err = tx.EndAttempts(store.Ended{ID: b.ID, Outcome: string(outcome), Status: status, Receipt: receipt, Detail: "answered"}); err != nil {
 			return err
 		}
 		switch outcome {
