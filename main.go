@@ -630,6 +630,7 @@ func (a *appliance) startCare(ctx context.Context, service *cli.Service) (ended 
 	all.Go(func() { a.dog.Run(ctx) })
 	all.Go(func() { a.boot.Run(ctx) })
 	all.Go(func() { service.Report(ctx, a.serviceLine) })
+	all.Go(func() { a.rest(ctx) })
 	return all.Wait
 }
 
@@ -638,6 +639,33 @@ func (a *appliance) serviceLine(ctx context.Context) string {
 	wrong, _ := a.dog.Look()
 	return cli.ServiceLine(ctx, a.db, details(wrong))
 }
+
+// rest gives back to the system what its start and a rush have left in the heap, once there is little to do: Go by itself
+// keeps it for the next rush, and begins to collect only at 8 MB.
+func (a *appliance) rest(ctx context.Context) {
+	const few = 50 // commits between two looks; the schedule alone makes some
+	look := time.NewTimer(restAfterStart)
+	defer look.Stop()
+	for before, rested := a.db.Commits(), false; ; look.Reset(restEvery) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+		}
+		now := a.db.Commits()
+		idle := now-before < few
+		if idle && !rested {
+			debug.FreeOSMemory()
+		}
+		before, rested = now, idle
+	}
+}
+
+// When rest looks.
+const (
+	restAfterStart = 3 * time.Second
+	restEvery      = 30 * time.Second
+)
 
 // farewell waits for the relay and tells whoever pressed Ctrl-C that nothing is lost.
 func (p program) farewell(a *appliance, ended func() bool) {

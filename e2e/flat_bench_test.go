@@ -160,4 +160,3 @@ func BenchmarkFlat(b *testing.B) {
 		})
 	}
 }
-

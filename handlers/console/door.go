@@ -176,7 +176,7 @@ func (v *visit) show(status int, name string, s sheet) error {
 		part = "page"
 	}
 	var b bytes.Buffer
-	if err := v.lang.pages[name].ExecuteTemplate(&b, part, s); err != nil {
+	if err := v.lang.pages[name]().ExecuteTemplate(&b, part, s); err != nil {
 		return fmt.Errorf("write the page %s: %w", name, err)
 	}
 	return v.HTMLBlob(status, b.Bytes())

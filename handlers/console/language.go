@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bojanz/currency"
@@ -37,8 +38,8 @@ type language struct {
 	numbers *message.Printer
 	money   *currency.Formatter
 	zone    *time.Location
-	graph   func(string) string // translates what the graph says
-	pages   map[string]*template.Template
+	graph   func(string) string                  // translates what the graph says
+	pages   map[string]func() *template.Template // each is read when it is first asked for; TestEveryPageCanBeRead
 }
 
 var pageNames = []string{"counter", "rail", "ticket", "confirm", "result", "orders", "order", "receipt", "attention", "graph", "truth", "relay", "error"}
@@ -51,7 +52,7 @@ func readLanguages(zone *time.Location, static map[string]asset) map[string]*lan
 		if _, err := bundle.LoadMessageFileFS(embedded, "words/"+code+".json"); err != nil {
 			panic(fmt.Errorf("the words of the console: %w", err))
 		}
-		l := &language{code: code, zone: zone, numbers: message.NewPrinter(textlanguage.MustParse(locales[code])), pages: map[string]*template.Template{}}
+		l := &language{code: code, zone: zone, numbers: message.NewPrinter(textlanguage.MustParse(locales[code])), pages: map[string]func() *template.Template{}}
 		l.money = currency.NewFormatter(currency.NewLocale(locales[code]))
 		l.money.CurrencyDisplay = currency.DisplayCode
 		l.local = i18n.NewLocalizer(bundle, code)
@@ -66,11 +67,17 @@ func readLanguages(zone *time.Location, static map[string]asset) map[string]*lan
 	return all
 }
 
+// readPages makes the pages ready to be read. Those of all languages take a third of the memory of a server that has just
+// started, and of the time of its start, and most are never looked at.
 func (l *language) readPages(static map[string]asset) {
-	base := template.New("").Funcs(l.funcs()).Funcs(template.FuncMap{"static": func(name string) string { return static[name].path }})
-	base = template.Must(base.ParseFS(embedded, "templates/layout.html", "templates/parts.html"))
+	base := sync.OnceValue(func() *template.Template {
+		t := template.New("").Funcs(l.funcs()).Funcs(template.FuncMap{"static": func(name string) string { return static[name].path }})
+		return template.Must(t.ParseFS(embedded, "templates/layout.html", "templates/parts.html"))
+	})
 	for _, name := range pageNames {
-		l.pages[name] = template.Must(template.Must(base.Clone()).ParseFS(embedded, "templates/"+name+".html"))
+		l.pages[name] = sync.OnceValue(func() *template.Template {
+			return template.Must(template.Must(base().Clone()).ParseFS(embedded, "templates/"+name+".html"))
+		})
 	}
 }
 

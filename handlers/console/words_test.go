@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"comanda/handlers/hand"
 	"comanda/store"
@@ -250,4 +251,15 @@ func readFile(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(body)
+}
+
+// A page is read when somebody first looks at it; one that can't be read is found here.
+func TestEveryPageCanBeRead(t *testing.T) {
+	for code, l := range readLanguages(time.UTC, nil) {
+		for _, name := range pageNames {
+			if l.pages[name]().Lookup("page") == nil {
+				t.Errorf("%s in %s is no page", name, code)
+			}
+		}
+	}
 }
