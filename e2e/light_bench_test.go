@@ -14,23 +14,23 @@ import (
 // How long a server needs from its start to its first 200, after a clean stop and after SIGKILL, on a young file and on one
 // of a million orders (fifty thousand with -short), and how much memory it has then and after a minute of nothing to do.
 func BenchmarkStart(b *testing.B) {
-	done, idle := 4_000_000, time.Minute
+	many, idle, starts := 1_000_000, time.Minute, 9
 	if testing.Short() {
-		done, idle = 200_000, 10*time.Second
+		many, idle, starts = 50_000, 5*time.Second, 5
 	}
-	for _, n := range []int{0, done} {
+	for _, n := range []int{0, many} {
 		p := onFile(b, builtProgram(b))
 		if err := p.endAll(b.Context(), must(p.serve(""))(b)); err != nil {
 			b.Fatal(err)
 		}
 		if n > 0 {
-			putDone(b, p.file, n)
+			putDone(b, p.file, n, 1)
 		}
 		for _, killed := range []bool{false, true} {
-			b.Run(fmt.Sprintf("orders=%d,%s", n/4, map[bool]string{false: "stopped", true: "killed"}[killed]), func(b *testing.B) {
+			b.Run(fmt.Sprintf("orders=%d,%s", n, map[bool]string{false: "stopped", true: "killed"}[killed]), func(b *testing.B) {
 				var took []float64
 				for range b.N {
-					for i := range 9 {
+					for i := range starts {
 						s, ms := startAndAsk(b, p)
 						took = append(took, ms)
 						if a, err := p.client.order(b.Context(), s.url, orderBody(fmt.Sprint("EVT-", killed, b.N, i), fmt.Sprint("ORD-", killed, b.N, i), "CUS-9", "1.00", line{"S", 1})); err != nil || a.body.Status == "" {
@@ -43,7 +43,7 @@ func BenchmarkStart(b *testing.B) {
 				b.ReportMetric(0, "ns/op")
 			})
 		}
-		b.Run(fmt.Sprintf("orders=%d,idle", n/4), func(b *testing.B) {
+		b.Run(fmt.Sprintf("orders=%d,idle", n), func(b *testing.B) {
 			for range b.N {
 				s, _ := startAndAsk(b, p)
 				b.ReportMetric(residentMB(s.pid), "MB-at-start")

@@ -15,6 +15,7 @@ var plans = []struct{ name, text, want string }{
 		"RIGHT | SEARCH outbox USING INDEX outbox_pending (effect_type=? AND due_at>?) | USE TEMP B-TREE FOR ORDER BY"},
 	{"mark", sqlMark, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?) | LIST SUBQUERY 1 | SCAN json_each VIRTUAL TABLE INDEX 1:"},
 	{"leases", sqlLeases, "SCAN outbox USING INDEX outbox_processing | USE TEMP B-TREE FOR GROUP BY"},
+	{"in flight", sqlInFlight, "SCAN outbox USING INDEX outbox_processing | USE TEMP B-TREE FOR ORDER BY"},
 	{"charge", sqlCharge, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?)"},
 	{"free", sqlFree, "SEARCH outbox USING COVERING INDEX outbox_processing (claim_token=?)"},
 	{"park", sqlParkCrashing, "SEARCH outbox USING INDEX outbox_processing (claim_token=?)"},

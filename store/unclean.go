@@ -34,7 +34,7 @@ const (
 	sqlProcesses     = `SELECT holder, pid FROM processes ORDER BY holder`
 	sqlArrive        = `INSERT INTO processes (holder, pid, started_at) VALUES ($1, $2, $3)`
 	sqlDepart        = `DELETE FROM processes WHERE holder = $1`
-	sqlInFlight      = `SELECT id, attempts, lease_holder FROM outbox WHERE status = 'processing' ORDER BY id`
+	sqlInFlight      = `SELECT id, attempts, lease_holder FROM outbox WHERE status = 'processing' ORDER BY +id` // not along the primary key, past all that is done
 	sqlOpenStops     = `SELECT id, checker, in_flight, missing FROM unclean_stops WHERE checked_at IS NULL OR damage <> '' OR lost + contradicts > 0 ORDER BY id`
 	sqlForgetStop    = `DELETE FROM unclean_stops WHERE id = $1`
 	sqlNoteStop      = `INSERT INTO unclean_stops (found_at, checker, in_flight, missing) VALUES ($1, $2, $3, $4) RETURNING id`
