@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -34,6 +36,22 @@ func BenchmarkOrders(b *testing.B) {
 			}
 		})
 	}
+	b.Run("steady=2000,draining", func(b *testing.B) {
+		for range b.N {
+			s := newUnderLoad(b, bare)
+			s.steady(b, 2000)
+			s.tell(b)
+		}
+	})
+	b.Run("steady=2000,checkpointing", func(b *testing.B) {
+		for range b.N {
+			s := newUnderLoad(b, bare, "--no-relay")
+			end := keepCheckpointing(b, s.p.file)
+			s.steady(b, 2000)
+			end()
+			s.tell(b)
+		}
+	})
 	b.Run("connections=64,draining", func(b *testing.B) {
 		for range b.N {
 			s := newUnderLoad(b, bare)
@@ -99,6 +117,29 @@ func (s *underLoad) steady(b *testing.B, rate int) {
 			b.Fatal(err)
 		}
 		s.note(2*rate, t, spent)
+	}
+}
+
+// keepCheckpointing has another client of the file copy the -wal into it, again and again, until end.
+func keepCheckpointing(b *testing.B, file string) (end func()) {
+	b.Helper()
+	o := must(openOutside(file))(b)
+	ctx, cancel := context.WithCancel(b.Context())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := o.exec(ctx, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil && ctx.Err() == nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		done.Wait()
+		if err := o.close(); err != nil {
+			b.Error(err)
+		}
 	}
 }
 

@@ -26,6 +26,9 @@ const (
 
 // How long each page takes over HTTP with 2,000,000 done and 50,000 pending tickets.
 func BenchmarkConsolePages(b *testing.B) {
+	if testing.Short() {
+		b.Skip("the file alone takes a minute; BenchmarkFlat asks for the same pages of a smaller one")
+	}
 	p := onFile(b, builtProgram(b))
 	db := must(store.Open(b.Context(), p.file, store.Options{}))(b)
 	if err := db.Close(); err != nil {

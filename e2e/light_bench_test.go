@@ -16,7 +16,7 @@ import (
 func BenchmarkStart(b *testing.B) {
 	many, idle, starts := 1_000_000, time.Minute, 9
 	if testing.Short() {
-		many, idle, starts = 50_000, 5*time.Second, 5
+		many, idle, starts = 50_000, 4*time.Second, 3
 	}
 	for _, n := range []int{0, many} {
 		p := onFile(b, builtProgram(b))
