@@ -116,6 +116,27 @@ var impossible = []struct {
 	{"a look after an unclean stop without a report", insert("unclean_stops", "checked_at", "1"), "unclean_stops_check_has_report"},
 	{"a report of a look that nobody took", insert("unclean_stops", "report", "'fine'"), "unclean_stops_check_has_report"},
 
+	{"an account without a name", insert("accounts", "name", "''"), "accounts_name"},
+	{"an account that may do anything", insert("accounts", "role", "'root'"), "accounts_role"},
+	{"a password as it is", insert("accounts", "password", "'correct horse'"), "accounts_password"},
+	{"one account twice", insert("accounts") + "; " + insert("accounts"), "UNIQUE constraint failed: accounts.name"},
+	{"a session of half a key", insert("accounts") + "; " + insert("sessions", "secret", "zeroblob(16)"), "sessions_secret"},
+	{"a session of nobody", insert("sessions"), "FOREIGN KEY"},
+	{"a session from too long an address", insert("accounts") + "; " + insert("sessions", "address", "printf('%101s', 'x')"), "sessions_address"},
+	{"a session by too long a browser", insert("accounts") + "; " + insert("sessions", "agent", "printf('%201s', 'x')"), "sessions_agent"},
+	{"a session at no time", insert("accounts") + "; " + insert("sessions", "boot", "''"), "sessions_boot"},
+	{"two sessions of one key", insert("accounts") + "; INSERT INTO sessions SELECT 1, zeroblob(32), 'ana', '', '', 1, 1, 'b', 1, 1 UNION ALL SELECT 2, zeroblob(32), 'ana', '', '', 1, 1, 'b', 1, 1",
+		"UNIQUE constraint failed: sessions.secret"},
+	{"a token without a name", insert("tokens", "name", "''"), "tokens_name"},
+	{"a token that may do anything", insert("tokens", "role", "'root'"), "tokens_role"},
+	{"a token of half a key", insert("tokens", "secret", "zeroblob(16)"), "tokens_secret"},
+	{"two tokens of one key", insert("tokens") + "; " + insert("tokens", "name", "'other'"), "UNIQUE constraint failed: tokens.secret"},
+	{"a debt of neither", insert("login_debts", "kind", "'planet'"), "login_debts_kind"},
+	{"a debt of nobody", insert("login_debts", "subject", "''"), "login_debts_subject"},
+	{"a debt of nothing", insert("login_debts", "debt_ms", "0"), "login_debts_some"},
+	{"a debt at no time", insert("login_debts", "boot", "''"), "login_debts_boot"},
+	{"a debt half told", insert("login_debts", "told", "2"), "login_debts_told"},
+
 	{"another history", insert("operator_log") + "; UPDATE operator_log SET who = 'nobody'", "operator_log is append-only"},
 	{"a shorter history", insert("operator_log") + "; DELETE FROM operator_log", "operator_log is append-only"},
 }
@@ -144,7 +165,7 @@ func TestEachConstraintIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := map[string]bool{"outbox_key_once": true, "task_runs_once": true} // SQLite names a UNIQUE by its columns
+	shown := map[string]bool{"outbox_key_once": true, "task_runs_once": true, "sessions_secret_once": true, "tokens_secret_once": true} // SQLite names a UNIQUE by its columns
 	for _, c := range impossible {
 		shown[c.by] = true
 	}

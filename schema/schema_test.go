@@ -130,6 +130,11 @@ var good = map[string][]string{
 	"event_copies":   {"event_id", "'e'", "copies", "1", "first_at", "1", "last_at", "1", "seq", "1"},
 	"ticket_counts":  {"effect_type", "'t'", "status", "'done'", "n", "1"},
 	"alerts":         {"cause", "'review'", "since", "1", "told_at", "0", "times", "0"},
+	"accounts":       {"name", "'ana'", "role", "'operate'", "password", "'$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA'", "created_at", "1", "changed_at", "1"},
+	"sessions": {"secret", "randomblob(32)", "account", "'ana'", "address", "'192.168.1.7'", "agent", "''", "begun_at", "1", "used_at", "1",
+		"boot", "'b'", "born_ms", "1", "seen_ms", "1"},
+	"tokens":      {"name", "'prometheus'", "role", "'view'", "secret", "zeroblob(32)", "created_at", "1", "used_at", "NULL"},
+	"login_debts": {"kind", "'account'", "subject", "'ana'", "debt_ms", "1", "boot", "'b'", "asked_ms", "1", "told", "0"},
 }
 
 // insert is a good row of table with some columns set otherwise.
@@ -157,9 +162,10 @@ func insert(table string, changes ...string) string {
 func TestGoodRowsAreTaken(t *testing.T) {
 	db, _ := newFile(t)
 	mustExec(t, db, insert("outbox"))
+	mustExec(t, db, insert("accounts"))
 	for table := range good {
 		switch table {
-		case "relay_state", "sequence", "clock", "outbox": // they have their one row, or it was just put in
+		case "relay_state", "sequence", "clock", "outbox", "accounts": // they have their one row, or it was just put in
 		default:
 			mustExec(t, db, insert(table))
 		}
