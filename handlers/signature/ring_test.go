@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"comanda/handlers/secret"
 )
 
 // goodUnder reports whether a message that was signed with a secret is taken.
@@ -19,22 +21,22 @@ func goodUnder(t *testing.T, r *Ring, secret string) bool {
 
 // A file that has changed comes into force; one that can't be used leaves what was before, and that is said once.
 func TestReread(t *testing.T) {
-	r := ring(t, oldSecret)
+	r, path := ringOf(t, oldSecret)
 	var said bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&said, nil))
 	step := func(what, text string, old, fresh bool, says string) {
 		t.Helper()
 		said.Reset()
-		if err := os.Remove(r.path); err != nil && !os.IsNotExist(err) {
+		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
 		if text != "" {
-			if err := os.WriteFile(r.path, []byte(text), 0o600); err != nil {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for range 3 {
-			r.reread(log)
+			r.file.Reread(log)
 		}
 		if goodUnder(t, r, oldSecret) != old || goodUnder(t, r, newSecret) != fresh {
 			t.Errorf("%s: the old secret is good: %t, the new one: %t", what, !old, !fresh)
@@ -57,14 +59,14 @@ func TestSecretsAreNotTold(t *testing.T) {
 	dir := t.TempDir()
 	short := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{5}, 23))
 	for text, want := range map[string]string{
-		"":                                  "no secret in it",
-		"# nothing\n\n":                     "no secret in it",
-		"hunter2-hunter2-hunter2":           "line 1 is no secret",
-		oldSecret + "\nwhsec_correct horse": "line 2 is no secret",
-		"whsec_" + short:                    "23 bytes and can be guessed",
-		"whpk_" + short:                     "line 1 is no secret",
-		strings.Repeat(oldSecret+"\n", 9):   "9 secrets",
-		strings.Repeat("#", mostBytes+1):    "larger than",
+		"":                                      "no secret in it",
+		"# nothing\n\n":                         "no secret in it",
+		"hunter2-hunter2-hunter2":               "line 1 is no secret",
+		oldSecret + "\nwhsec_correct horse":     "line 2 is no secret",
+		"whsec_" + short:                        "23 bytes and can be guessed",
+		"whpk_" + short:                         "line 1 is no secret",
+		strings.Repeat(oldSecret+"\n", 9):       "9 secrets",
+		strings.Repeat("#", secret.MostBytes+1): "larger than",
 	} {
 		path := filepath.Join(dir, "secret")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -94,12 +96,12 @@ func TestSecretsAreNotTold(t *testing.T) {
 // A file that others may read is used, and that is said.
 func TestOpenFileIsSaid(t *testing.T) {
 	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: true, 0o604: true} {
-		r := ring(t, oldSecret)
-		if err := os.Chmod(r.path, mode); err != nil {
+		r, path := ringOf(t, oldSecret)
+		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
 		var said bytes.Buffer
-		r.warnIfOpen(slog.New(slog.NewTextHandler(&said, nil)))
+		r.file.WarnIfOpen(slog.New(slog.NewTextHandler(&said, nil)))
 		if strings.Contains(said.String(), "chmod 600") != warned {
 			t.Errorf("mode %o: said %q", mode, said.String())
 		}

@@ -26,7 +26,13 @@ var now = time.Unix(1_780_000_000, 0)
 // ring is opened from a real file.
 func ring(t testing.TB, secrets ...string) *Ring {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "secret")
+	r, _ := ringOf(t, secrets...)
+	return r
+}
+
+func ringOf(t testing.TB, secrets ...string) (r *Ring, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(path, []byte(strings.Join(secrets, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +40,7 @@ func ring(t testing.TB, secrets ...string) *Ring {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r
+	return r, path
 }
 
 // signed are the headers that the project's own library makes.
