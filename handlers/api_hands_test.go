@@ -83,7 +83,7 @@ func TestActs(t *testing.T) {
 			}
 		}
 	}
-	if n := r.count(`SELECT count(*) FROM operator_log WHERE subject = 'ticket 1' AND who LIKE 'api 127.0.0.1:%'`); n != 17 {
+	if n := r.count(`SELECT count(*) FROM operator_log WHERE subject = 'ticket 1' AND who = 'api 127.0.0.1'`); n != 17 {
 		t.Errorf("%d acts in the operator log, want 17", n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"comanda/handlers/door"
 	"comanda/store"
 )
 
@@ -34,7 +35,7 @@ func (s *Server) setPaused(c echo.Context, paused bool) error {
 }
 
 // who names the author of an act in the operator log.
-func who(c echo.Context) string { return "api " + c.Request().RemoteAddr }
+func who(c echo.Context) string { return "api " + door.VisitorOf(c).Who }
 
 // stats is the state of the file and the relay at one moment.
 type stats struct {

@@ -94,6 +94,9 @@ func (r *rig) do(method, path, body string, headers ...string) reply {
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
+	}
 	res, err := r.http.Client().Do(req)
 	if err != nil {
 		r.t.Error(err)

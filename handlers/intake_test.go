@@ -22,6 +22,7 @@ import (
 	"github.com/labstack/echo/v4"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"comanda/handlers/door"
 	"comanda/handlers/signature"
 	"comanda/store"
 )
@@ -460,8 +461,10 @@ type pages []string
 
 func pagesAt(paths ...string) Pages { return pages(paths) }
 
-func (p pages) Routes(e *echo.Echo, _ func() (reasons, warnings []string)) {
+func (p pages) Routes(_ *door.Gate, _ func() (reasons, warnings []string)) (all []door.Route) {
 	for _, path := range p {
-		e.GET(path, func(c echo.Context) error { return c.String(http.StatusOK, "a page") })
+		page := func(c echo.Context) error { return c.String(http.StatusOK, "a page") }
+		all = append(all, door.Route{Method: http.MethodGet, Path: path, Door: door.View, Handler: page})
 	}
+	return all
 }

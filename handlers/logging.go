@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"comanda/handlers/door"
 )
 
 const (
@@ -53,6 +55,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		h.Set(echo.HeaderXRequestID, id)
 		h.Set(echo.HeaderXContentTypeOptions, "nosniff")
 		h.Set(echo.HeaderCacheControl, "no-store")
+		h.Set(echo.HeaderReferrerPolicy, "no-referrer")
 		var p *Problem
 		if err := next(c); err != nil {
 			p = problemOf(err)
@@ -76,6 +79,9 @@ func (s *Server) logRequest(c echo.Context, p *Problem, took time.Duration) {
 		slog.Int64("bytes", c.Response().Size),
 		slog.Float64("ms", float64(took.Microseconds())/1000),
 		slog.String("remote", r.RemoteAddr),
+	}
+	if who := door.VisitorOf(c).Who; who != "" {
+		fields = append(fields, slog.String("who", who))
 	}
 	if from, found := c.Get(keyArrival).(Arrival); found {
 		fields = append(fields, from.fields()...)
@@ -137,18 +143,6 @@ func (s *Server) limit(next echo.HandlerFunc) echo.HandlerFunc {
 		defer s.inFlight.Add(-1)
 		if s.inFlight.Add(1) > maxInFlight && !isProbe(c.Request()) {
 			return notNow("busy", 1, "too many requests at once; nothing was kept", nil)
-		}
-		return next(c)
-	}
-}
-
-// sameOrigin refuses what a browser sends on behalf of another site. Programs send neither Origin nor
-// Sec-Fetch-Site and pass.
-func (s *Server) sameOrigin(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if err := s.crossOrigin.Check(c.Request()); err != nil {
-			return &Problem{Status: http.StatusForbidden, Name: "cross-origin",
-				Detail: "a page of another origin may not change anything here", cause: err}
 		}
 		return next(c)
 	}

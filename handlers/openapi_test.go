@@ -44,6 +44,7 @@ var notForPrograms = []string{
 	"GET /", "GET /rail", "GET /tickets/:id", "GET /orders", "GET /orders/:id", "GET /orders/:id/receipt", "GET /attention",
 	"GET /graph", "GET /truth", "GET /relay", "GET /search", "GET /language", "GET /events", "GET /static/:id",
 	"POST /rail/confirm", "POST /rail/act", "POST /truth", "POST /relay", "POST /targets/:id", "POST /sample",
+	"GET /login", "POST /login", "POST /logout", "GET /sessions", "POST /sessions",
 }
 
 // fullRig has all that a server can have.
@@ -203,6 +204,9 @@ func (a answered) refusals(method, path string, op *openapi3.Operation) {
 	a.r.t.Helper()
 	if op.Responses.Value("403") != nil {
 		a.do(method, path, "", 403, "Sec-Fetch-Site", "cross-site")
+	}
+	if op.Responses.Value("401") != nil && !strings.HasPrefix(path, "/webhooks/") {
+		a.do(method, path, "", 401, "Authorization", "Bearer nobody")
 	}
 	if op.OperationID != "ready" && op.Responses.Value("503") != nil {
 		a.r.srv.inFlight.Store(maxInFlight)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"comanda/handlers/door"
 	"comanda/handlers/order"
 	"comanda/store"
 )
@@ -52,7 +53,9 @@ var titles = map[string]string{
 	"not-found":          "Not found",
 	"method-not-allowed": "The method is not allowed here",
 	"bad-request":        "The request is not understood",
-	"cross-origin":       "The request came from another origin",
+	door.LoginRequired:   "A login or a token is needed",
+	door.Forbidden:       "The role is not enough",
+	door.CrossOrigin:     "The request came from another origin",
 	"foreign-host":       "The request was meant for another server",
 	"conflict":           "The state does not allow it",
 	"internal":           "A defect in comanda",
@@ -76,9 +79,12 @@ func notNow(reason string, retryAfter int, detail string, cause error) *Problem 
 func problemOf(err error) *Problem {
 	var p *Problem
 	var fromEcho *echo.HTTPError
+	var refused *door.Refusal
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.As(err, &refused):
+		return &Problem{Status: refused.Status, Name: refused.Name, Detail: refused.Detail, cause: err}
 	case errors.As(err, &fromEcho):
 		return echoProblem(fromEcho)
 	case errors.Is(err, ErrPaused):
@@ -131,6 +137,9 @@ func echoProblem(err *echo.HTTPError) *Problem {
 		Detail: "something went wrong inside comanda; its log has the details under this request id", cause: err}
 }
 
+// opening is what would open the door to a request that was answered 401, which RFC 9110 wants to be told.
+var opening = map[string]string{problemUnsigned: "Standard-Webhooks", door.LoginRequired: door.Challenge}
+
 // problemBody is the document of RFC 9457 with our members after the standard ones.
 type problemBody struct {
 	Type      string        `json:"type"`
@@ -148,8 +157,8 @@ func writeProblem(c echo.Context, p *Problem) error {
 	if c.Response().Committed {
 		return nil // half an answer is out; the log line tells the rest
 	}
-	if p.Name == problemUnsigned { // RFC 9110 wants a 401 to say what would open the door
-		c.Response().Header().Set(echo.HeaderWWWAuthenticate, "Standard-Webhooks")
+	if opens := opening[p.Name]; opens != "" {
+		c.Response().Header().Set(echo.HeaderWWWAuthenticate, opens)
 	}
 	if p.RetryAfter > 0 {
 		c.Response().Header().Set(echo.HeaderRetryAfter, strconv.Itoa(p.RetryAfter))

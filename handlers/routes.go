@@ -5,64 +5,69 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"comanda/handlers/door"
 	"comanda/store"
 )
 
-// routes is the whole face of the server. What is not here is 404.
-func (s *Server) routes() {
-	s.webhookRoutes(s.echo)
-
-	s.get("/healthz", s.getHealth)
-	s.get("/readyz", s.getReady)
-	if s.opt.Metrics != nil {
-		s.get("/metrics", echo.WrapHandler(s.opt.Metrics))
+// routes is the whole face of the server, each address with its door. What is not here is 404.
+func (s *Server) routes() []door.Route {
+	look := func(path string, h echo.HandlerFunc) door.Route {
+		return door.Route{Method: http.MethodGet, Path: path, Door: door.View, Handler: h}
 	}
+	act := func(method, path string, h echo.HandlerFunc) door.Route {
+		return door.Route{Method: method, Path: path, Door: door.Operate, Handler: h}
+	}
+	all := append(s.webhookRoutes(),
+		door.Route{Method: http.MethodGet, Path: "/healthz", Door: door.Open, Handler: s.getHealth},
+		door.Route{Method: http.MethodGet, Path: "/readyz", Door: door.Open, Handler: s.getReady},
 
-	s.get("/openapi.json", s.getOpenAPI)
-	s.get("/schemas/order.json", s.getOrderSchema)
+		look("/openapi.json", s.getOpenAPI),
+		look("/schemas/order.json", s.getOrderSchema),
 
-	s.get("/api/orders", s.listOrders)
-	s.get("/api/orders/:id", s.getOrder)
-	s.get("/api/tickets", s.listTickets)
-	s.get("/api/tickets/:id", s.getTicket)
-	s.get("/api/ledger", s.listLedger)
-	s.get("/api/effects", s.listEffects)
-	s.get("/api/graph", s.getGraph)
-	s.get("/api/stats", s.getStats)
+		look("/api/orders", s.listOrders),
+		look("/api/orders/:id", s.getOrder),
+		look("/api/tickets", s.listTickets),
+		look("/api/tickets/:id", s.getTicket),
+		look("/api/ledger", s.listLedger),
+		look("/api/effects", s.listEffects),
+		look("/api/graph", s.getGraph),
+		look("/api/stats", s.getStats),
+		look("/api/targets", s.listTargets),
+		look("/api/customers/:id/credit", s.getCredit),
 
+		act(http.MethodPut, "/api/customers/:id/credit", s.putCredit),
+		act(http.MethodPost, "/api/targets/:id/pause", s.pauseTarget),
+		act(http.MethodPost, "/api/targets/:id/resume", s.resumeTarget),
+		act(http.MethodPost, "/api/relay/run", s.runRelay),
+		act(http.MethodPost, "/api/relay/pause", s.pauseRelay),
+		act(http.MethodPost, "/api/relay/resume", s.resumeRelay),
+	)
 	for _, do := range []string{store.ActRetry, store.ActDiscard, store.ActResolve} {
-		s.echo.POST("/api/tickets/"+do, s.actOnMany(do))
-		s.echo.POST("/api/tickets/:id/"+do, s.actOn(do))
+		all = append(all, act(http.MethodPost, "/api/tickets/"+do, s.actOnMany(do)), act(http.MethodPost, "/api/tickets/:id/"+do, s.actOn(do)))
 	}
-	s.get("/api/targets", s.listTargets)
-	s.echo.POST("/api/targets/:id/pause", s.pauseTarget)
-	s.echo.POST("/api/targets/:id/resume", s.resumeTarget)
-
-	s.echo.POST("/api/relay/run", s.runRelay)
-	s.echo.POST("/api/relay/pause", s.pauseRelay)
-	s.echo.POST("/api/relay/resume", s.resumeRelay)
-
-	s.get("/api/customers/:id/credit", s.getCredit)
-	s.echo.PUT("/api/customers/:id/credit", s.putCredit)
-
+	if s.opt.Metrics != nil {
+		all = append(all, look("/metrics", echo.WrapHandler(s.opt.Metrics)))
+	}
 	if s.opt.Console != nil {
-		s.opt.Console.Routes(s.echo, s.notReady)
+		all = append(all, s.opt.Console.Routes(s.gate, s.notReady)...)
 	}
+	return all
+}
 
-	// echo lets an id that ends a route run over slashes; with something after it the id ends at one.
+// mount puts the routes up. echo lets an id that ends a route run over slashes; with something after it the id ends
+// at one.
+func (s *Server) mount() {
+	s.gate.Mount(s.echo, s.routes())
+	s.gate.Mount(s.webhooks, s.webhookRoutes())
 	for _, below := range []string{"/api/orders/:id/*", "/api/tickets/:id/*", "/orders/:id/*", "/tickets/:id/*", "/targets/:id/*"} {
 		s.echo.RouteNotFound(below, echo.NotFoundHandler)
 	}
 }
 
 // webhookRoutes are the addresses of the senders; the webhook address has no others.
-func (s *Server) webhookRoutes(e *echo.Echo) {
+func (s *Server) webhookRoutes() (all []door.Route) {
 	for _, g := range s.intakes {
-		e.POST(g.path(), s.postOrder(g))
+		all = append(all, door.Route{Method: http.MethodPost, Path: g.path(), Door: door.Webhook, Handler: s.postOrder(g)})
 	}
-}
-
-// get answers HEAD like GET, as monitors expect; net/http leaves the body out.
-func (s *Server) get(path string, h echo.HandlerFunc) {
-	s.echo.Match([]string{http.MethodGet, http.MethodHead}, path, h)
+	return all
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"comanda/handlers/door"
 	"comanda/store"
 )
 
@@ -62,7 +63,7 @@ type Options struct {
 // Pages are what a browser is shown. ready says why orders can't be taken or carried out now, and what else is worth
 // a look.
 type Pages interface {
-	Routes(e *echo.Echo, ready func() (reasons, warnings []string))
+	Routes(gate *door.Gate, ready func() (reasons, warnings []string)) []door.Route
 }
 
 func (o Options) withDefaults() Options {
@@ -116,45 +117,44 @@ const (
 
 // Server answers comanda's HTTP requests. It is an http.Handler.
 type Server struct {
-	opt         Options
-	director    Director
-	refused     *keeper
-	copies      *copies
-	echo        *echo.Echo
-	webhooks    *echo.Echo // the senders' addresses alone
-	intakes     []*intake
-	crossOrigin *http.CrossOriginProtection
-	hosts       hosts
-	inFlight    atomic.Int64
-	looks       looks
-	bodyBytes   atomic.Int64 // of requests under way, see bounded
-	space       func(dir string) (store.Space, error)
+	opt       Options
+	director  Director
+	refused   *keeper
+	copies    *copies
+	gate      *door.Gate
+	hosts     hosts
+	echo      *echo.Echo
+	webhooks  *echo.Echo // the senders' addresses alone
+	intakes   []*intake
+	inFlight  atomic.Int64
+	looks     looks
+	bodyBytes atomic.Int64 // of requests under way, see bounded
+	space     func(dir string) (store.Space, error)
 }
 
 // New builds a server. Close it after its last request and before opt.DB.
 func New(opt Options) *Server {
 	opt = opt.withDefaults()
 	s := &Server{
-		opt:         opt,
-		director:    Director{DB: opt.DB, Credit: opt.Credit, Crash: opt.Crash},
-		refused:     newKeeper(opt.DB, opt.Log, opt.Now),
-		copies:      &copies{db: opt.DB, log: opt.Log},
-		intakes:     newIntakes(opt),
-		crossOrigin: http.NewCrossOriginProtection(),
-		hosts:       newHosts(opt),
-		looks:       looks{wait: lookWait},
-		space:       store.SpaceUnder,
+		opt:      opt,
+		director: Director{DB: opt.DB, Credit: opt.Credit, Crash: opt.Crash},
+		refused:  newKeeper(opt.DB, opt.Log, opt.Now),
+		copies:   &copies{db: opt.DB, log: opt.Log},
+		gate:     door.New(door.Options{DB: opt.DB, Log: opt.Log}),
+		hosts:    newHosts(opt),
+		intakes:  newIntakes(opt),
+		looks:    looks{wait: lookWait},
+		space:    store.SpaceUnder,
 	}
 	s.echo, s.webhooks = s.newEcho(s.knownHost), s.newEcho(s.noBrowser)
-	s.routes()
-	s.webhookRoutes(s.webhooks)
+	s.mount()
 	return s
 }
 
 func (s *Server) newEcho(meant echo.MiddlewareFunc) *echo.Echo {
 	e := echo.New()
 	e.HTTPErrorHandler = s.echoError
-	e.Pre(s.observe, s.guard, s.limit, meant, s.boundBodies, s.sameOrigin)
+	e.Pre(s.observe, s.guard, s.limit, meant, s.boundBodies)
 	return e
 }
 
@@ -185,6 +185,7 @@ func (s *Server) httpServer(h http.Handler) *http.Server {
 func (s *Server) Close() error {
 	s.refused.close()
 	s.copies.close()
+	s.gate.Close()
 	return nil
 }
 

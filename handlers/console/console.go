@@ -7,8 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
+	"comanda/handlers/door"
 	"comanda/handlers/graph"
 	"comanda/store"
 )
@@ -38,6 +37,7 @@ type Setting struct {
 // Console is the operator's page. Close it before its DB.
 type Console struct {
 	opt    Options
+	gate   *door.Gate
 	ready  func() (reasons, warnings []string)
 	shown  map[string]*language // by code, "en" and "es"
 	hub    *hub
@@ -74,16 +74,18 @@ func (c *Console) Close() error {
 // EndStreams ends the streams alone, so that a server that is shutting down does not wait for them.
 func (c *Console) EndStreams() { c.hub.end() }
 
-// Routes puts the console's pages at / and below. ready says why orders can't be taken or carried out now, and what
-// else is worth a look; nil knows nothing.
-func (c *Console) Routes(e *echo.Echo, ready func() (reasons, warnings []string)) {
+// Routes are the console's pages, at / and below, with the way in. ready says why orders can't be taken or carried out
+// now, and what else is worth a look; nil knows nothing.
+func (c *Console) Routes(gate *door.Gate, ready func() (reasons, warnings []string)) (all []door.Route) {
+	c.gate = gate
 	if ready != nil {
 		c.ready = ready
 	}
-	get := func(path string, page func(*visit) error) {
-		e.Match([]string{http.MethodGet, http.MethodHead}, path, c.door(page))
+	put := func(method, path string, d door.Door, page func(*visit) error) {
+		all = append(all, door.Route{Method: method, Path: path, Door: d, Handler: c.page(page), Refused: c.turnAway})
 	}
-	post := func(path string, act func(*visit) error) { e.POST(path, c.door(act)) }
+	get := func(path string, page func(*visit) error) { put(http.MethodGet, path, door.View, page) }
+	post := func(path string, act func(*visit) error) { put(http.MethodPost, path, door.Operate, act) }
 
 	get("/", c.counter)
 	get("/rail", c.rail)
@@ -105,6 +107,13 @@ func (c *Console) Routes(e *echo.Echo, ready func() (reasons, warnings []string)
 	post("/targets/:id", c.setTarget)
 	post("/sample", c.sendSample)
 
+	put(http.MethodGet, "/login", door.Open, c.loginPage)
+	put(http.MethodPost, "/login", door.Open, c.login)
+	put(http.MethodPost, "/logout", door.View, c.logout)
+	get("/sessions", c.sessions)
+	put(http.MethodPost, "/sessions", door.View, c.endSession) // one's own; another's is for who may operate
+
 	get("/events", c.events)
-	get("/static/:id", c.file)
+	put(http.MethodGet, "/static/:id", door.Open, c.file)
+	return all
 }

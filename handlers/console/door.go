@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"comanda/handlers/door"
 	"comanda/store"
 )
 
@@ -34,17 +32,31 @@ type refusal struct {
 
 func (r refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.status, r.word, r.detail) }
 
-// door lets in who may see a page, and tells what goes wrong behind it.
-func (c *Console) door(page func(*visit) error) echo.HandlerFunc {
+// enter begins a visit.
+func (c *Console) enter(e echo.Context) *visit {
+	h := e.Response().Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "same-origin")
+	h.Add("Vary", "Accept-Language, Cookie, HX-Request")
+	return &visit{e, c, c.languageOf(e.Request())}
+}
+
+// turnAway tells a visitor who is not let in: one who has to log in is sent there, and comes back.
+func (c *Console) turnAway(e echo.Context, why *door.Refusal) error {
+	v := c.enter(e)
+	switch why.Name {
+	case door.LoginRequired:
+		return v.askToLogin()
+	case door.Forbidden:
+		return v.refuse(refusal{http.StatusForbidden, "error.forbidden", ""})
+	}
+	return v.refuse(refusal{http.StatusForbidden, "error.elsewhere", ""})
+}
+
+// page shows a page, and tells what goes wrong on it.
+func (c *Console) page(page func(*visit) error) echo.HandlerFunc {
 	return func(e echo.Context) error {
-		v := &visit{e, c, c.languageOf(e.Request())}
-		h := e.Response().Header()
-		h.Set("Content-Security-Policy", policy)
-		h.Set("Referrer-Policy", "same-origin")
-		h.Add("Vary", "Accept-Language, Cookie, HX-Request")
-		if !fromHere(e.Request()) {
-			return v.refuse(refusal{http.StatusForbidden, "error.elsewhere", ""})
-		}
+		v := c.enter(e)
 		err := page(v)
 		var r refusal
 		switch {
@@ -78,50 +90,8 @@ var troubles = []struct {
 	{store.ErrClosed, "error.closed"},
 }
 
-// fromHere reports whether a request comes from this machine and asks for it by a name of this machine. A page
-// of another site whose name was made to lead here (DNS rebinding) asks for that name.
-func fromHere(r *http.Request) bool {
-	peer, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil || !isLoopback(peer) {
-		return false
-	}
-	for name := range r.Header {
-		if saysForwarded(name) { // it comes from a proxy here, and from anywhere before that
-			return false
-		}
-	}
-	host := r.Host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	return isLoopback(strings.Trim(host, "[]"))
-}
-
-// saysForwarded reports whether a header, by its canonical name, is one that proxies and tunnels add, whatever it says.
-func saysForwarded(name string) bool {
-	switch name {
-	case "Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip":
-		return true
-	}
-	return strings.HasPrefix(name, "X-Forwarded") || strings.HasPrefix(name, "X-Original-")
-}
-
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
-}
-
 // who names the visitor in the operator log.
-func (v *visit) who() string {
-	host, _, err := net.SplitHostPort(v.Request().RemoteAddr)
-	if err != nil {
-		return "console"
-	}
-	return "console " + host
-}
+func (v *visit) who() string { return "console " + door.VisitorOf(v.Context).Who }
 
 // id is the id in the path, percent-decoded exactly once: echo hands it out as it was sent when there is a RawPath.
 func (v *visit) id() string {
@@ -153,6 +123,7 @@ type sheet struct {
 	Languages []otherLanguage
 	Version   string
 	Query     string // in the search field
+	You       door.Visitor
 	Body      any
 }
 
@@ -161,12 +132,16 @@ type otherLanguage struct{ Code, Name string }
 // show writes a page, or its middle part alone to who has the rest already.
 func (v *visit) show(status int, name string, s sheet) error {
 	r := v.Request()
-	s.Page, s.Path, s.Lang, s.Version = name, r.URL.RequestURI(), v.lang.code, v.console.opt.Version
+	s.Page, s.Lang, s.Version, s.You = name, v.lang.code, v.console.opt.Version, door.VisitorOf(v.Context)
 	for _, code := range languages {
 		s.Languages = append(s.Languages, otherLanguage{code, v.console.shown[code].name})
 	}
-	if r.Method == http.MethodPost { // nothing that can be asked for again
+	switch {
+	case s.Path != "":
+	case r.Method == http.MethodPost: // nothing that can be asked for again
 		s.Path = "/rail"
+	default:
+		s.Path = r.URL.RequestURI()
 	}
 	if s.Title == "" {
 		s.Title = v.lang.say(name + ".title")

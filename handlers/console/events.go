@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"comanda/handlers/door"
 	"comanda/store"
 )
 
@@ -16,6 +17,7 @@ import (
 const (
 	lookEvery    = 500 * time.Millisecond // at the file, while somebody listens
 	aliveEvery   = 15 * time.Second       // a comment, so that a listener that is gone is noticed
+	stillEvery   = 2 * time.Second        // whether the listener's session or token has ended
 	writeWithin  = 10 * time.Second
 	mostStreams  = 64
 	reconnectMS  = 2000
@@ -176,23 +178,37 @@ func (c *Console) events(v *visit) error {
 	case <-v.Request().Context().Done():
 		return nil
 	}
-	alive := time.NewTicker(aliveEvery)
+	alive, still := time.NewTicker(aliveEvery), time.NewTicker(stillEvery)
 	defer alive.Stop()
+	defer still.Stop()
 	text := fmt.Sprintf("retry: %d\n: hello\n\n", reconnectMS)
 	for {
 		_ = conn.SetWriteDeadline(time.Now().Add(writeWithin))
 		if _, err := v.Response().Write([]byte(text)); err != nil || conn.Flush() != nil {
 			return nil // the listener is gone
 		}
+		if text, ok = c.next(v, l, alive.C, still.C); !ok {
+			return nil
+		}
+	}
+}
+
+// next waits for what the stream tells next; false ends it, with the server, its listener or its listener's session.
+func (c *Console) next(v *visit, l *listener, alive, still <-chan time.Time) (text string, ok bool) {
+	for {
 		select {
 		case change := <-l.news:
-			text = eventText(change)
-		case <-alive.C:
-			text = ": alive\n\n"
+			return eventText(change), true
+		case <-alive:
+			return ": alive\n\n", true
+		case <-still:
+			if !door.StillWelcome(v.Context) {
+				return "", false
+			}
 		case <-c.hub.ended.Done():
-			return nil
+			return "", false
 		case <-v.Request().Context().Done():
-			return nil
+			return "", false
 		}
 	}
 }

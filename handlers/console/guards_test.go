@@ -2,8 +2,6 @@ package console
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"regexp"
 	"strings"
@@ -13,33 +11,6 @@ import (
 	"comanda/handlers/hand"
 	"comanda/store"
 )
-
-// Who is let in is told from the request alone, so that a door that stands open is seen at once and not by a stream
-// that never ends.
-func TestFromHere(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*http.Request)
-		want   bool
-	}{
-		"this machine":      {func(*http.Request) {}, true},
-		"by version 6":      {func(r *http.Request) { r.RemoteAddr, r.Host = "[::1]:4000", "[::1]:8080" }, true},
-		"a peer elsewhere":  {func(r *http.Request) { r.RemoteAddr = "192.168.1.7:4000" }, false},
-		"no peer":           {func(r *http.Request) { r.RemoteAddr = "@" }, false},
-		"another host":      {func(r *http.Request) { r.Host = "evil.example" }, false},
-		"an empty host":     {func(r *http.Request) { r.Host = "" }, false},
-		"a proxy's mark":    {func(r *http.Request) { r.Header.Set("X-Forwarded-For", "127.0.0.1") }, false},
-		"an empty mark":     {func(r *http.Request) { r.Header["Via"] = []string{""} }, false},
-		"a mark by another": {func(r *http.Request) { r.Header.Set("X-Original-Host", "x") }, false},
-		"a common header":   {func(r *http.Request) { r.Header.Set("X-Requested-With", "x") }, true},
-	} {
-		r := httptest.NewRequest("GET", "http://127.0.0.1:8080/", nil)
-		r.RemoteAddr = "127.0.0.1:4000"
-		c.change(r)
-		if got := fromHere(r); got != c.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
-}
 
 // A form that is too large, or names too many tickets, is refused before anything is done.
 func TestFormsAreBounded(t *testing.T) {

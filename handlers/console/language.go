@@ -42,7 +42,7 @@ type language struct {
 	pages   map[string]func() *template.Template // each is read when it is first asked for; TestEveryPageCanBeRead
 }
 
-var pageNames = []string{"counter", "rail", "ticket", "confirm", "result", "orders", "order", "receipt", "attention", "graph", "truth", "relay", "error"}
+var pageNames = []string{"counter", "rail", "ticket", "confirm", "result", "orders", "order", "receipt", "attention", "graph", "truth", "relay", "login", "sessions", "error"}
 
 func readLanguages(zone *time.Location, static map[string]asset) map[string]*language {
 	bundle := i18n.NewBundle(textlanguage.English)

@@ -25,7 +25,7 @@
       }
       this.own = new EventSource("/events");
       this.own.onopen = () => this.take({ type: "open" });
-      this.own.onerror = () => this.take({ type: "error" });
+      this.own.onerror = () => this.take({ type: this.own.readyState === EventSource.CLOSED ? "refused" : "error" });
       this.own.addEventListener("changed", (e) => this.take({ type: "changed", data: e.data }));
     }
     rest() {
@@ -41,6 +41,7 @@
       if (m.type === "changed") return this.dispatchEvent(new MessageEvent("changed", { data: m.data }));
       this.readyState = m.type === "open" ? EventSource.OPEN : EventSource.CONNECTING;
       state(m.type === "open" ? "live" : "lost");
+      if (m.type === "refused") return refresh(); // the session may have ended: the page then leads to the login
       if (m.type !== "open") return;
       if (this.onopen) this.onopen(new Event("open"));
       refresh(); // what changed between the page and its stream

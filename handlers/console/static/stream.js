@@ -16,6 +16,7 @@ function open() {
     tell({ type: "error" });
     if (source && source.readyState === EventSource.CLOSED) { // refused: the server has too many, or is no more
       source = null;
+      tell({ type: "refused" });
       setTimeout(() => { if (pages.size) open(); }, 5000);
     }
   };
