@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 	_ "time/tzdata" // the shop's zone, on a box without the database
@@ -30,6 +31,7 @@ import (
 	"comanda/handlers/certificate"
 	"comanda/handlers/cli"
 	"comanda/handlers/console"
+	admission "comanda/handlers/door"
 	"comanda/handlers/graph"
 	"comanda/handlers/metrics"
 	"comanda/handlers/signature"
@@ -75,7 +77,7 @@ func run() int {
 	defer stderr.Close(time.Second)
 	app := program{stdout: os.Stdout, stderr: stderr, terminal: isatty.IsTerminal(os.Stderr.Fd()), disk: store.Options{Ballast: true}, service: cli.NewService()}
 	return cli.Run(ctx, os.Args[1:], cli.Program{
-		Stdout: os.Stdout, Stderr: stderr, Environ: os.Environ(), Terminal: isatty.IsTerminal(os.Stdout.Fd()),
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: stderr, Environ: os.Environ(), Terminal: isatty.IsTerminal(os.Stdout.Fd()),
 		Version: cli.ReadVersion(), Graph: dependencyGraph(), TargetNames: targetNames, LedgerTypes: ledgerTypes(),
 		Serve: app.serve, Relay: app.relay, Demo: app.demo, Prove: app.prove, Drill: app.drill, World: app.world,
 	})
@@ -306,6 +308,10 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	if err != nil {
 		return err
 	}
+	admin, err := openAdmin(c.AdminPasswordFile)
+	if err != nil {
+		return err
+	}
 	pair, err := openPair(c.TLS)
 	if err != nil {
 		return err
@@ -321,6 +327,11 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	if err := a.db.Update(ctx, (*store.Tx).Touch); err != nil {
 		return fmt.Errorf("make sure of what an earlier process left behind: %w", err)
 	}
+	if admin != nil {
+		if err := admin.Use(ctx, a.db); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var base string
@@ -334,6 +345,7 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	opt.Hosts = c.Hosts
 	opt.Console = shown
 	a.admit(&opt, c.Webhooks, senders)
+	opt.Watch = warnOfInsecure(c, opt.Watch)
 	if pair != nil {
 		opt.Certified = pair.Certifies
 		a.dog.Also = alsoOf(a.dog.Also, pair)
@@ -343,16 +355,16 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	defer a.startAlerts(ctx, c.Remote)()
 	ended := a.startRelay(ctx)
 	defer func() { cancel(); ended() }()
-	defer a.watchSecrets(ctx, senders, pair)()
+	defer a.watchSecrets(ctx, senders, admin, pair)()
 	doors, err := openDoors(addresses(c), h, pair) // last: whoever is answered finds everything in place
 	if err != nil {
 		return err
 	}
 	base = doors[0].base
 	defer a.startCare(ctx, p.service)() // the doors are open
-	a.sayListening(c.Webhooks, doors)
+	a.sayListening(c, doors)
 	if p.terminal {
-		cli.Banner(p.stderr, cli.BannerInfo{URL: base, Cert: c.TLS.Cert, Name: certifiedName(pair, doors[0].Addr()), WebhookURL: doors[len(doors)-1].base, Webhooks: c.Webhooks, File: a.db.Path(), Targets: modes(c.Remote.Targets), Words: p.words, Throwaway: more.opened != nil})
+		cli.Banner(p.stderr, cli.BannerInfo{URL: base, Cert: c.TLS.Cert, Name: certifiedName(pair, doors[0].Addr()), WebhookURL: doors[len(doors)-1].base, Webhooks: c.Webhooks, File: a.db.Path(), Targets: modes(c.Remote.Targets), Words: p.words, Throwaway: more.opened != nil, Insecure: insecure(c)})
 	}
 	doors[0].srv.RegisterOnShutdown(shown.EndStreams)
 	err = p.serveHTTP(ctx, doors, more.opened)
@@ -401,6 +413,29 @@ func openSenders(c cli.WebhookConfig) (senders []handlers.Sender, err error) {
 	return senders, nil
 }
 
+// openAdmin reads the password of the account admin, if there is a file of it.
+func openAdmin(path string) (*admission.PasswordFile, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := admission.OpenPasswordFile("--admin-password-file", path)
+	return file, cli.Usage(err)
+}
+
+// insecure reports whether --insecure was needed to listen where other machines reach it.
+func insecure(c cli.ServeConfig) bool { return c.Insecure && !cli.OnlyHere(c.Addr) }
+
+// warnOfInsecure has readiness say so for as long as it is true.
+func warnOfInsecure(c cli.ServeConfig, watch func() (reasons, warnings []string)) func() (reasons, warnings []string) {
+	if !insecure(c) {
+		return watch
+	}
+	return func() (reasons, warnings []string) {
+		reasons, warnings = watch()
+		return reasons, append(warnings, "started with --insecure: other machines reach this server, and perhaps nobody has a password")
+	}
+}
+
 // admit tells the server who may send orders.
 func (a *appliance) admit(opt *handlers.Options, c cli.WebhookConfig, senders []handlers.Sender) {
 	opt.Senders, opt.SignatureWindow = senders, c.Window
@@ -438,10 +473,13 @@ func alsoOf(others func() (wrong, warnings []relay.Trouble), pair *certificate.P
 	}
 }
 
-// watchSecrets has secrets and a certificate that change come into force; pair may be nil. It returns what waits for its end, which comes soon after
+// watchSecrets has secrets, a password and a certificate that change come into force; admin and pair may be nil. It returns what waits for its end, which comes soon after
 // that of ctx.
-func (a *appliance) watchSecrets(ctx context.Context, senders []handlers.Sender, pair *certificate.Pair) (ended func()) {
+func (a *appliance) watchSecrets(ctx context.Context, senders []handlers.Sender, admin *admission.PasswordFile, pair *certificate.Pair) (ended func()) {
 	var all sync.WaitGroup
+	if admin != nil {
+		all.Go(func() { admin.Watch(ctx, a.log) })
+	}
 	if pair != nil {
 		all.Go(func() { pair.Watch(ctx, a.log) })
 	}
@@ -486,14 +524,20 @@ func openDoors(addresses []string, h *handlers.Server, pair *certificate.Pair) (
 	return doors, nil
 }
 
-// sayListening names the doors, and warns of one by which anybody may send orders.
-func (a *appliance) sayListening(c cli.WebhookConfig, doors []door) {
+// sayListening names the doors, and warns of one by which anybody may send orders, or through which passwords are seen.
+func (a *appliance) sayListening(c cli.ServeConfig, doors []door) {
+	if insecure(c) {
+		a.log.Warn("started with --insecure: other machines reach this server, and perhaps nobody has a password; `comanda passwd` sets one", "url", doors[0].base)
+	}
+	if !cli.OnlyHere(c.Addr) && strings.HasPrefix(doors[0].base, "http:") {
+		a.log.Warn("passwords, sessions and tokens cross the network in clear at this address", "url", doors[0].base)
+	}
 	a.log.Info("listening", "url", doors[0].base, "db", a.db.Path())
 	for _, d := range doors[1:] {
 		a.log.Info("listening for webhooks alone", "url", d.base)
 	}
 	for _, d := range doors {
-		if at, ok := d.Addr().(*net.TCPAddr); ok && c.Unsigned() && !at.IP.IsLoopback() {
+		if at, ok := d.Addr().(*net.TCPAddr); ok && c.Webhooks.Unsigned() && !at.IP.IsLoopback() {
 			a.log.Warn("whoever reaches this address may send orders: /webhooks/orders asks for no signature; give --webhook-secret-file", "url", d.base)
 		}
 	}

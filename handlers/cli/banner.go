@@ -24,6 +24,8 @@ type BannerInfo struct {
 	Words      Words
 	// Throwaway: the file goes when the program stops.
 	Throwaway bool
+	// Insecure: other machines reach it though nobody may have a password.
+	Insecure bool
 }
 
 // bannerOrder is an order that has no credit, so that the first curl shows a refund.
@@ -35,7 +37,22 @@ func Banner(w io.Writer, b BannerInfo) {
 	for _, name := range slices.Sorted(maps.Keys(b.Targets)) {
 		modes = append(modes, name+" "+strings.ToUpper(b.Targets[name]))
 	}
-	_, _ = io.WriteString(w, b.Words.Text("banner", "URL", b.named(b.URL), "Curl", b.curl(), "Webhooks", b.webhooks(), "Try", b.try(), "File", b.File, "Targets", strings.Join(modes, ", "), "Afresh", b.afresh()))
+	insecure := ""
+	if b.Insecure {
+		insecure = b.Words.Text("insecure")
+	}
+	b.URL, b.WebhookURL = fromHere(b.URL), fromHere(b.WebhookURL)
+	_, _ = io.WriteString(w, b.Words.Text("banner", "URL", b.named(b.URL), "Curl", b.curl(), "Webhooks", b.webhooks(), "Try", b.try(), "File", b.File, "Targets", strings.Join(modes, ", "), "Afresh", b.afresh(), "Insecure", insecure))
+}
+
+// fromHere is an address as this machine reaches it, and is then known for what it is.
+func fromHere(base string) string {
+	for _, everywhere := range []string{"://[::]:", "://0.0.0.0:"} {
+		if scheme, port, ok := strings.Cut(base, everywhere); ok {
+			return scheme + "://127.0.0.1:" + port
+		}
+	}
+	return base
 }
 
 // webhooks are the addresses that orders are sent to, one below the other.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"comanda/store"
 )
 
 // The bounds of the settings.
@@ -60,17 +62,18 @@ func checkSchedule(spec string, now time.Time) (err error) {
 	return nil
 }
 
-// checkAddr refuses what is not host:port, and without insecure every host that is not this machine
-// alone: whoever reaches the port may send orders.
-func checkAddr(addr string, insecure bool) error {
-	host, err := checkHostPort("--addr", addr)
-	if err != nil {
+// checkAddr refuses what is not host:port, and every host that is not this machine alone as long as nobody has a
+// password, unless --insecure says that this is meant.
+func (c *serveCmd) checkAddr(s *session) error {
+	host, err := checkHostPort("--addr", c.Addr)
+	if err != nil || isLoopback(host) || c.Insecure || c.AdminPasswordFile != "" {
 		return err
 	}
-	if !insecure && !isLoopback(host) {
-		return Usage(fmt.Errorf("--addr %s can be reached from other machines and nothing asks for a password: use 127.0.0.1, or add --insecure if that is what you want", addr))
+	has, err := store.HasAccounts(s.ctx, c.DB)
+	if err == nil && !has {
+		err = Usage(fmt.Errorf("--addr %s can be reached from other machines and nobody has a password: give --admin-password-file, set one with `comanda passwd`, or use 127.0.0.1; --insecure starts all the same", c.Addr))
 	}
-	return nil
+	return err
 }
 
 // checkHostPort returns the host of HOST:PORT.
@@ -95,6 +98,12 @@ func readZone(name string) (*time.Location, error) {
 		return nil, Usage(fmt.Errorf("--zone must be a name of the time zone database such as America/Mexico_City, not %q", name))
 	}
 	return zone, nil
+}
+
+// OnlyHere reports whether nobody but this machine reaches an address, HOST:PORT.
+func OnlyHere(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && isLoopback(host)
 }
 
 func isLoopback(host string) bool {

@@ -27,6 +27,8 @@ type grammar struct {
 	Events  eventsCmd  `cmd:"" help:"Events."`
 	Tickets ticketsCmd `cmd:"" help:"Tickets."`
 	Targets targetsCmd `cmd:"" help:"Where effects go."`
+	Passwd  passwdCmd  `cmd:"" help:"Give an account a password and a role, for the console and the API from other machines."`
+	Token   tokenCmd   `cmd:"" help:"Tokens, by which programs on other machines are let in."`
 	World   worldCmd   `cmd:"" help:"Run the lab's outside world: a payment gateway and a warehouse over HTTP, with faults on demand."`
 	SQL     sqlCmd     `cmd:"" name:"sql" help:"Run one query that reads on the live file."`
 
@@ -80,9 +82,10 @@ type serveCmd struct {
 	Credit  creditFlags  `embed:"" prefix:"credit-" group:"Credit"`
 	Webhook webhookFlags `embed:"" prefix:"webhook-" group:"Webhooks"`
 	sourceFlag
-	NoRelay  bool   `help:"Take orders only; another process carries them out."`
-	Zone     string `placeholder:"ZONE" help:"The shop's time zone in the console, such as America/Mexico_City; the machine's if not given."`
-	Insecure bool   `help:"Listen on other than the loopback address without a password."`
+	NoRelay           bool   `help:"Take orders only; another process carries them out."`
+	Zone              string `placeholder:"ZONE" help:"The shop's time zone in the console, such as America/Mexico_City; the machine's if not given."`
+	AdminPasswordFile string `group:"Operators" placeholder:"FILE" help:"The password of the account admin, which may act: given to it at the start and whenever the file changes. Without it accounts are made by comanda passwd."`
+	Insecure          bool   `group:"Operators" help:"Listen on other than the loopback address though nobody has a password: orders are taken there, and nobody is let in."`
 	logFlags
 }
 

@@ -15,7 +15,7 @@ func (c *serveCmd) Run(s *session) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if err := checkAddr(c.Addr, c.Insecure); err != nil {
+	if err := c.checkAddr(s); err != nil {
 		return err
 	}
 	zone, err := readZone(c.Zone)
@@ -44,7 +44,7 @@ func (c *serveCmd) Run(s *session) error {
 	}
 	return call(s, s.program.Serve, ServeConfig{
 		DB: c.DB, Addr: c.Addr, Hosts: hosts, TLS: tls, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers,
-		NoRelay: c.NoRelay, Insecure: c.Insecure, Zone: zone, Remote: remote, Credit: credit, Webhooks: webhooks, Log: c.logFlags.config(), Settings: s.settings,
+		NoRelay: c.NoRelay, Insecure: c.Insecure, AdminPasswordFile: c.AdminPasswordFile, Zone: zone, Remote: remote, Credit: credit, Webhooks: webhooks, Log: c.logFlags.config(), Settings: s.settings,
 	})
 }
 

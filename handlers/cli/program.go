@@ -11,6 +11,7 @@ import (
 
 // Program is what main hands in: the streams, the environment, and what the commands call.
 type Program struct {
+	Stdin          io.Reader // where a password is read from; nil has none
 	Stdout, Stderr io.Writer
 	Environ        []string // KEY=value, looked up by the flags' twins; an empty value is no value
 	Terminal       bool     // Stdout is a terminal: values are shown with bidi marks made visible
@@ -38,7 +39,7 @@ type Version struct {
 // ServeConfig are the checked settings of `comanda serve`.
 type ServeConfig struct {
 	DB       string
-	Addr     string   // host:port, loopback unless Insecure
+	Addr     string   // host:port; beyond loopback somebody has a password, or Insecure
 	Hosts    []string // names in lower case, and addresses, that the server answers to beside its own
 	TLS      TLSConfig
 	Schedule string // a cron spec that robfig/cron's ParseStandard takes
@@ -47,12 +48,14 @@ type ServeConfig struct {
 	Workers  int // 1 to 256
 	NoRelay  bool
 	Insecure bool
-	Zone     *time.Location // the shop's, for eyes; nil is the machine's
-	Remote   RemoteConfig
-	Credit   CreditConfig
-	Webhooks WebhookConfig
-	Log      LogConfig
-	Settings []Setting // as they were given, for the console
+	// AdminPasswordFile holds the password of the account admin; "" has none.
+	AdminPasswordFile string
+	Zone              *time.Location // the shop's, for eyes; nil is the machine's
+	Remote            RemoteConfig
+	Credit            CreditConfig
+	Webhooks          WebhookConfig
+	Log               LogConfig
+	Settings          []Setting // as they were given, for the console
 }
 
 // RelayConfig are the checked settings of `comanda relay`.

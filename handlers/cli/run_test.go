@@ -102,7 +102,8 @@ func TestFlagsReachTheCommands(t *testing.T) {
 		asks any
 	}{
 		{"serve --db a.db --addr [::1]:0 --host Shop.LAN --host 192.168.1.5 --tls-cert c.pem --tls-key k.pem --schedule @daily --batch 1 --lease 100ms --workers 256 --no-relay --insecure --log-format json --log-level debug",
-			ServeConfig{"a.db", "[::1]:0", []string{"shop.lan", "192.168.1.5"}, TLSConfig{"c.pem", "k.pem"}, "@daily", 1, 100 * time.Millisecond, 256, true, true, nil, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, webhookDefaults, LogConfig{"json", "debug"}, nil}},
+			ServeConfig{DB: "a.db", Addr: "[::1]:0", Hosts: []string{"shop.lan", "192.168.1.5"}, TLS: TLSConfig{"c.pem", "k.pem"}, Schedule: "@daily", Batch: 1, Lease: 100 * time.Millisecond, Workers: 256, NoRelay: true, Insecure: true,
+				Remote: RemoteConfig{Retry: retryDefaults}, Webhooks: webhookDefaults, Log: LogConfig{"json", "debug"}}},
 		{"relay --db a.db --batch 10000 --lease 24h", RelayConfig{"a.db", "@every 10s", 10000, 24 * time.Hour, 4, RemoteConfig{Retry: retryDefaults}, LogConfig{"text", "info"}}},
 		{"demo --log-level warn --lang es", DemoConfig{LogConfig{"text", "warn"}, "es"}},
 		{"prove", ProveConfig{Lang: "en"}},
@@ -187,7 +188,8 @@ func TestExitCodesOfWhatMainHandsIn(t *testing.T) {
 }
 
 // handOnly are the flags of an operator's act: what says yes must be typed.
-var handOnly = map[string]bool{"--reason": true, "--yes": true, "--confirm": true, "--happened": true, "--not-happened": true, "--reference": true, "--i-know": true}
+var handOnly = map[string]bool{"--reason": true, "--yes": true, "--confirm": true, "--happened": true, "--not-happened": true, "--reference": true, "--i-know": true,
+	"--role": true, "--remove": true, "--list": true}
 
 func TestEveryFlagHasATwin(t *testing.T) {
 	flags, err := Flags()
@@ -218,7 +220,8 @@ func TestTwins(t *testing.T) {
 	b := newBench("COMANDA_DB=t.db", "COMANDA_ADDR=127.0.0.1:9", "COMANDA_SCHEDULE=@every 1m", "COMANDA_BATCH=7", "COMANDA_LEASE=3s",
 		"COMANDA_WORKERS=2", "COMANDA_NO_RELAY=1", "COMANDA_INSECURE=true", "COMANDA_LOG_FORMAT=json", "COMANDA_LOG_LEVEL=error", "DB=other",
 		"COMANDA_HOST=shop.lan,fd12::1", "COMANDA_TLS_CERT=c.pem", "COMANDA_TLS_KEY=k.pem")
-	want := ServeConfig{"t.db", "127.0.0.1:9", []string{"shop.lan", "fd12::1"}, TLSConfig{"c.pem", "k.pem"}, "@every 1m", 7, 3 * time.Second, 2, true, true, nil, RemoteConfig{Retry: retryDefaults}, CreditConfig{}, webhookDefaults, LogConfig{"json", "error"}, nil}
+	want := ServeConfig{DB: "t.db", Addr: "127.0.0.1:9", Hosts: []string{"shop.lan", "fd12::1"}, TLS: TLSConfig{"c.pem", "k.pem"}, Schedule: "@every 1m", Batch: 7, Lease: 3 * time.Second, Workers: 2, NoRelay: true, Insecure: true,
+		Remote: RemoteConfig{Retry: retryDefaults}, Webhooks: webhookDefaults, Log: LogConfig{"json", "error"}}
 	if b.run(); !cmp.Equal(any(want), b.asked) {
 		t.Errorf("from the environment: %s", cmp.Diff(any(want), b.asked))
 	}
@@ -278,7 +281,7 @@ func TestProveAndDemoReadOnlyTheLanguage(t *testing.T) {
 func TestHelpListsWhatExists(t *testing.T) {
 	want := []string{"serve", "relay", "demo", "prove", "drill", "graph", "health", "watch", "doctor", "credit set", "credit get", "credit list",
 		"order show", "receipt", "events show", "tickets list", "tickets show", "tickets retry", "tickets discard", "tickets resolve",
-		"targets list", "targets pause", "targets resume", "targets local", "world", "sql", "completion", "man", "version"}
+		"targets list", "targets pause", "targets resume", "targets local", "passwd", "token add", "token list", "token revoke", "world", "sql", "completion", "man", "version"}
 	got, err := Commands()
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -306,10 +305,11 @@ type WorldConfig struct {
 }
 
 func (c *worldCmd) Run(s *session) error {
-	if err := checkAddr(c.Addr, true); err != nil {
+	host, err := checkHostPort("--addr", c.Addr)
+	if err != nil {
 		return err
 	}
-	if host, _, _ := net.SplitHostPort(c.Addr); !isLoopback(host) {
+	if !isLoopback(host) {
 		return Usage(fmt.Errorf("--addr %s can be reached from other machines, and the lab's world is for this one only: use 127.0.0.1", c.Addr))
 	}
 	if c.KeyTTL < 0 {

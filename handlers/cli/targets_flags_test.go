@@ -207,7 +207,7 @@ func TestWorldFlags(t *testing.T) {
 func TestHelpIsGrouped(t *testing.T) {
 	targets := []string{"Flags:", "Refund target:", "Inventory target:", "Release target:", "Retries:"}
 	for command, want := range map[string][]string{
-		"serve": append(slices.Clone(targets), "Credit:", "Webhooks:"), "relay": targets, "world": {"Flags:"}, "demo": {"Flags:"}, "": append([]string{"Commands:"}, append(slices.Clone(targets), "Credit:", "Webhooks:")...),
+		"serve": append(slices.Clone(targets), "Credit:", "Webhooks:", "Operators:"), "relay": targets, "world": {"Flags:"}, "demo": {"Flags:"}, "": append([]string{"Commands:"}, append(slices.Clone(targets), "Credit:", "Webhooks:", "Operators:")...),
 	} {
 		text, err := Help(strings.Fields(command)...)
 		if err != nil {
@@ -236,7 +236,7 @@ func TestHelpIsGrouped(t *testing.T) {
 
 func headingOf(flag string) string {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "-")
-	heading := map[string]string{"refund": "Refund target:", "inventory": "Inventory target:", "release": "Release target:", "retry": "Retries:", "credit": "Credit:", "webhook": "Webhooks:", "source": "Webhooks:"}[kind]
+	heading := map[string]string{"refund": "Refund target:", "inventory": "Inventory target:", "release": "Release target:", "retry": "Retries:", "credit": "Credit:", "webhook": "Webhooks:", "source": "Webhooks:", "admin": "Operators:", "insecure": "Operators:"}[kind]
 	if heading == "" {
 		return "Flags:"
 	}

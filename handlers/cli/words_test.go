@@ -102,6 +102,11 @@ func TestBannerSpeaks(t *testing.T) {
 			}
 		}
 	}
+	var b strings.Builder
+	Banner(&b, BannerInfo{URL: "http://[::]:8080", Insecure: true})
+	if !strings.Contains(b.String(), "--insecure") || !strings.Contains(b.String(), "curl -sS http://127.0.0.1:8080/api/") {
+		t.Errorf("at every address without a password it says\n%s", &b)
+	}
 	if _, err := Speak("fr"); !isUsage(err) {
 		t.Errorf("an unknown language: %v", err)
 	}
