@@ -47,7 +47,7 @@ var plans = []struct{ name, text, want string }{
 	{"order's tickets", sqlOrderTickets, "SEARCH outbox USING INDEX outbox_order_id (aggregate_id=?)"},
 	{"order's effects", sqlOrderEffects, "SEARCH external_effects_log USING INDEX external_effects_log_order_id (order_id=?)"},
 	{"order's ledger", sqlOrderLedger, "SEARCH ledger USING INDEX ledger_order_id (order_id=?) | USE TEMP B-TREE FOR ORDER BY"},
-	{"duplicates", sqlDuplicateEffects, "CO-ROUTINE (subquery-1) | SCAN external_effects_log USING COVERING INDEX external_effects_log_key | SCAN (subquery-1)"},
+	{"duplicates", sqlDuplicateEffects, "SCAN d | CORRELATED SCALAR SUBQUERY 2 | CO-ROUTINE (subquery-1) | SEARCH external_effects_log USING COVERING INDEX external_effects_log_key (effect_key=?) | SCAN (subquery-1)"},
 	{"oldest pending", sqlOldestPending, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?) | SCALAR SUBQUERY 1 | SEARCH outbox USING COVERING INDEX outbox_pending"},
 	{"tickets", ticketLists[""].all, "SEARCH outbox USING INTEGER PRIMARY KEY (rowid=?) | LIST SUBQUERY 1 | SEARCH outbox USING INTEGER PRIMARY KEY (rowid<?)"},
 	{"tickets of a type", ticketLists[""].ofType,

@@ -114,8 +114,9 @@ func (tx *Tx) OldestPending() (int64, error) {
 	return max(0, tx.now-created), nil
 }
 
-// The measuring instrument: by external_effects_log_key, in its order.
-const sqlDuplicateEffects = `SELECT count(*) FROM (SELECT 1 FROM external_effects_log GROUP BY effect_key HAVING count(*) > 1)`
+// The measuring instrument: the keys that are noted as standing there more than once, and do.
+const sqlDuplicateEffects = `SELECT count(*) FROM effects_doubled AS d
+	WHERE (SELECT count(*) FROM (SELECT 1 FROM external_effects_log WHERE effect_key = d.effect_key LIMIT 2)) = 2`
 
 const sqlSize = `SELECT c.page_count * s.page_size FROM pragma_page_count AS c, pragma_page_size AS s`
 
