@@ -35,6 +35,9 @@ func TestAuditFindsFaults(t *testing.T) {
 			if err := p.untilDrained(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			if err := p.endAll(t.Context(), s); err != nil { // what is damaged stays so
+				t.Fatal(err)
+			}
 			o := must(openOutside(p.file))(t)
 			for _, text := range c.damage {
 				must(o.exec(t.Context(), text))(t)
