@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"unicode/utf8"
 )
@@ -84,7 +85,7 @@ func (tx *Tx) BeginFirst(b Begin, letters map[Claimed]Letter) (map[Claimed]Begun
 	}
 	rows := make([][4]any, 0, len(letters))
 	for c, l := range letters {
-		if utf8.Valid(l.Body) && utf8.ValidString(l.Key) {
+		if utf8.Valid(l.Body) && bytes.IndexByte(l.Body, 0) < 0 && utf8.ValidString(l.Key) { // to be the same after JSON
 			rows = append(rows, [4]any{c.Ticket, c.Token, l.Key, string(l.Body)})
 		}
 	}
