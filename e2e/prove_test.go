@@ -38,12 +38,15 @@ func TestProofs(t *testing.T) {
 	}
 }
 
+// anyPort is for whoever says no address: another comanda may have the usual one.
+const anyPort = "COMANDA_ADDR=127.0.0.1:0"
+
 // run runs a program and returns what it wrote and its exit code.
 func run(t *testing.T, env []string, exe string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), exe, args...)
-	cmd.Stdout, cmd.Stderr, cmd.Env, cmd.Dir = &out, &errs, append(os.Environ(), env...), t.TempDir()
+	cmd.Stdout, cmd.Stderr, cmd.Env, cmd.Dir = &out, &errs, append(append(os.Environ(), anyPort), env...), t.TempDir()
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

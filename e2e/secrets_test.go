@@ -96,10 +96,10 @@ func TestLogOfHostileRequests(t *testing.T) {
 	t.Parallel()
 	const forged = `a\u202e\u2066\u2028level=ERROR\u200b\ufeff` // as JSON; an id may hold it
 	post := func(path, headers, body string) string {
-		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", path, headers, len(body), body)
+		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", path, headers, len(body), body)
 	}
 	get := func(path, headers string) string {
-		return "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + headers + "\r\n"
+		return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + headers + "\r\n"
 	}
 	order := strings.ReplaceAll(`{"event_id":"E","order_id":"E","customer_id":"s3cr3t-body","amount":"1.00","currency":"MXN","line_items":[{"sku":"E","quantity":1}]}`, `"E"`, `"`+forged+`"`)
 	requests := []struct{ text, status string }{

@@ -116,7 +116,7 @@ func refuses(t *testing.T, env []string, args ...string) (stderr string, code in
 	defer cancel()
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, builtProgram(t), args...)
-	cmd.Stderr, cmd.Dir, cmd.Env = &said, t.TempDir(), append(cmd.Environ(), env...)
+	cmd.Stderr, cmd.Dir, cmd.Env = &said, t.TempDir(), append(append(cmd.Environ(), anyPort), env...)
 	_ = cmd.Run()
 	return said.String(), cmd.ProcessState.ExitCode()
 }
