@@ -6,17 +6,16 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 	_ "time/tzdata" // the shop's zone, on a box without the database
@@ -31,7 +30,7 @@ import (
 	"comanda/handlers/certificate"
 	"comanda/handlers/cli"
 	"comanda/handlers/console"
-	admission "comanda/handlers/door"
+	"comanda/handlers/door"
 	"comanda/handlers/graph"
 	"comanda/handlers/metrics"
 	"comanda/handlers/signature"
@@ -137,10 +136,10 @@ func (p program) open(ctx context.Context, c cli.RelayConfig, crashPlan string) 
 		return nil, err
 	}
 	a.dials.Watch(a.db)
-	if err := a.lookAtClock(ctx); err != nil {
+	if err := relay.WarnOfClock(ctx, a.db, a.log); err != nil {
 		return nil, errors.Join(err, a.db.Close())
 	}
-	if err := markTargets(ctx, a.db, c.Remote.Targets); err != nil {
+	if err := cli.MarkTargets(ctx, a.db, c.Remote.Targets); err != nil {
 		return nil, errors.Join(err, a.db.Close())
 	}
 	remotes, err := a.remotes(ctx, c.Remote.Targets)
@@ -204,44 +203,6 @@ func newDials() *metrics.Metrics {
 		Build: map[string]string{"version": v.Version, "commit": v.Commit, "go": v.Go, "sqlite": v.SQLite}})
 }
 
-// lookAtClock says whether the times of what follows can be right. Nothing waits for that.
-func (a *appliance) lookAtClock(ctx context.Context) error {
-	var behind time.Duration
-	err := a.db.View(ctx, func(tx *store.Tx) (err error) {
-		behind, err = tx.ClockBehind()
-		return err
-	})
-	if behind > 0 {
-		a.log.Warn("the clock stands before the last row of the file: times are not to be trusted until it is set; no ticket waits for that", "behind", behind.Round(time.Second).String())
-	}
-	return err
-}
-
-// markTargets makes sure that what this file once sent out for real goes out for real, or not at all.
-func markTargets(ctx context.Context, db *store.DB, targets []cli.TargetConfig) error {
-	given := map[string]bool{}
-	var marks []store.Mark
-	for _, t := range targets {
-		given[t.Name] = true
-		marks = append(marks, store.Mark{Name: t.Name, URL: t.URL, Credential: t.Token})
-	}
-	if given[store.LedgerInventory] && !given[store.LedgerRelease] { // what is really taken is never given back in the lab
-		marks = append(marks, store.Mark{Name: store.LedgerRelease})
-	}
-	var missing []string
-	err := db.Update(ctx, func(tx *store.Tx) (err error) {
-		missing, err = tx.MarkTargets(marks, "start")
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("mark the targets: %w", err)
-	}
-	if len(missing) > 0 {
-		return cli.Usage(fmt.Errorf("this file sends its %[1]s effects out for real, and nothing may simulate them: give --%[1]s-url, or make them local with `comanda targets local %[1]s --i-know`", missing[0]))
-	}
-	return nil
-}
-
 // remotes are the targets that have an address, each with the client that sends there.
 func (a *appliance) remotes(ctx context.Context, targets []cli.TargetConfig) ([]relay.Remote, error) {
 	var remotes []relay.Remote
@@ -296,23 +257,7 @@ type throwaway struct {
 
 // serveThen is serve with something more.
 func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan string, more throwaway) (err error) {
-	for _, addr := range addresses(c) { // before the file is marked for c's targets
-		if err := cli.MayListen(addr); err != nil {
-			return err
-		}
-	}
-	if err := mayGoTo("--credit-url", c.Credit.URL, "--credit-insecure-http", c.Credit.InsecureHTTP); err != nil {
-		return err
-	}
-	senders, err := openSenders(c.Webhooks)
-	if err != nil {
-		return err
-	}
-	admin, err := openAdmin(c.AdminPasswordFile)
-	if err != nil {
-		return err
-	}
-	pair, err := openPair(c.TLS)
+	k, err := mayServe(c)
 	if err != nil {
 		return err
 	}
@@ -321,144 +266,170 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 		return err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
-	if c.NoRelay {
-		a.loop, a.dog.Loop = nil, nil
-	}
-	if err := a.db.Update(ctx, (*store.Tx).Touch); err != nil {
-		return fmt.Errorf("make sure of what an earlier process left behind: %w", err)
-	}
-	if admin != nil {
-		if err := admin.Use(ctx, a.db); err != nil {
-			return err
-		}
+	if err := a.prepare(ctx, c, k); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var base string
-	look := a.consoleOptions(c)
-	if more.sample != nil {
-		look.Sample = func(ctx context.Context) (string, error) { return more.sample(ctx, base) }
-	}
-	shown := console.New(look)
+	shown := console.New(a.consoleOptions(c, more.sampleAt(&base)))
 	defer func() { err = errors.Join(err, shown.Close()) }()
-	opt := a.options(ctx, c.Credit)
-	opt.Hosts = c.Hosts
-	opt.Console = shown
-	a.admit(&opt, c.Webhooks, senders)
-	opt.Watch = warnOfInsecure(c, opt.Watch)
-	if pair != nil {
-		opt.Certified = pair.Certifies
-		a.dog.Also = alsoOf(a.dog.Also, pair)
-	}
-	h := handlers.New(opt)
+	h := handlers.New(a.options(ctx, c, k, shown))
 	defer func() { err = errors.Join(err, h.Close()) }()
 	defer a.startAlerts(ctx, c.Remote)()
 	ended := a.startRelay(ctx)
 	defer func() { cancel(); ended() }()
-	defer a.watchSecrets(ctx, senders, admin, pair)()
-	doors, err := openDoors(addresses(c), h, pair) // last: whoever is answered finds everything in place
+	defer k.watch(ctx, a.log)()
+	endpoints, err := cli.OpenEndpoints(c.Addresses(), []*http.Server{h.HTTPServer(), h.WebhookServer()}, k.tls()) // last: whoever is answered finds everything in place
 	if err != nil {
 		return err
 	}
-	base = doors[0].base
+	base = endpoints[0].Base
 	defer a.startCare(ctx, p.service)() // the doors are open
-	a.sayListening(c, doors)
+	c.LogListening(a.log, endpoints, a.db.Path())
 	if p.terminal {
-		cli.Banner(p.stderr, cli.BannerInfo{URL: base, Cert: c.TLS.Cert, Name: certifiedName(pair, doors[0].Addr()), WebhookURL: doors[len(doors)-1].base, Webhooks: c.Webhooks, File: a.db.Path(), Targets: modes(c.Remote.Targets), Words: p.words, Throwaway: more.opened != nil, Insecure: insecure(c)})
+		cli.Banner(p.stderr, p.banner(c, k, endpoints, a.db.Path(), more))
 	}
-	doors[0].srv.RegisterOnShutdown(shown.EndStreams)
-	err = p.serveHTTP(ctx, doors, more.opened)
+	endpoints[0].Server.RegisterOnShutdown(shown.EndStreams)
+	err = p.serveHTTP(ctx, endpoints, more.opened)
 	cancel()
 	p.farewell(a, ended)
 	return err
 }
 
+// mayServe looks whether the settings can be served by, before the file is marked for their targets, and reads the keys.
+func mayServe(c cli.ServeConfig) (keys, error) {
+	for _, addr := range c.Addresses() {
+		if err := cli.MayListen(addr); err != nil {
+			return keys{}, err
+		}
+	}
+	if err := mayGoTo("--credit-url", c.Credit.URL, "--credit-insecure-http", c.Credit.InsecureHTTP); err != nil {
+		return keys{}, err
+	}
+	return openKeys(c)
+}
+
+// prepare makes the file ready to be served.
+func (a *appliance) prepare(ctx context.Context, c cli.ServeConfig, k keys) error {
+	if c.NoRelay {
+		a.loop, a.dog.Loop = nil, nil
+	}
+	if k.pair != nil {
+		a.dog.Also = alsoOf(a.dog.Also, k.pair)
+	}
+	if err := a.db.Update(ctx, (*store.Tx).Touch); err != nil {
+		return fmt.Errorf("make sure of what an earlier process left behind: %w", err)
+	}
+	if k.admin == nil {
+		return nil
+	}
+	return k.admin.Use(ctx, a.db)
+}
+
+// sampleAt sends an order in at the base as it is by then; nil where that is not offered.
+func (t throwaway) sampleAt(base *string) func(context.Context) (string, error) {
+	if t.sample == nil {
+		return nil
+	}
+	return func(ctx context.Context) (string, error) { return t.sample(ctx, *base) }
+}
+
+func (p program) banner(c cli.ServeConfig, k keys, endpoints []cli.Endpoint, file string, more throwaway) cli.BannerInfo {
+	all, webhooks := endpoints[0], endpoints[len(endpoints)-1]
+	return cli.BannerInfo{URL: all.Base, Cert: c.TLS.Cert, Name: k.pair.NameFor(all.Addr()), WebhookURL: webhooks.Base, Webhooks: c.Webhooks, File: file,
+		Targets: cli.Modes(targetNames, c.Remote.Targets), Words: p.words, Throwaway: more.opened != nil, Insecure: c.Exposed()}
+}
+
 // options hands the decision half what it needs of the rest.
-func (a *appliance) options(serving context.Context, credit cli.CreditConfig) handlers.Options {
+func (a *appliance) options(serving context.Context, c cli.ServeConfig, k keys, shown handlers.Pages) handlers.Options {
 	opt := handlers.Options{
 		DB: a.db, Graph: dependencyGraph(), Crash: a.crash, Log: a.log, TargetNames: targetNames, LedgerTypes: ledgerTypes(),
 		Metrics: a.dials.Handler(), Observe: func(s handlers.Seen) { a.dials.Request(s.Route, s.Method, s.Status, s.Accept, s.Took) },
-		Watch: func() (reasons, warnings []string) {
-			wrong, worth := a.dog.Look()
-			return details(wrong), details(worth)
-		},
-		RunRelay: func(ctx context.Context) (handlers.RelayRun, error) {
-			ctx, cancel := context.WithCancel(ctx) // a pass that was asked for ends with the process too
-			defer cancel()
-			defer context.AfterFunc(serving, cancel)()
-			tally, err := a.runner.RunOnce(ctx)
-			if errors.Is(err, relay.ErrPaused) {
-				err = handlers.ErrPaused
-			}
-			return handlers.RelayRun(tally), err
-		},
+		Watch: c.WarnOfExposure(a.look), RunRelay: a.runOnce(serving), Hosts: c.Hosts, Console: shown,
+		Senders: k.senders, SignatureWindow: c.Webhooks.Window, SenderRate: c.Webhooks.Rate, SenderConcurrency: c.Webhooks.Concurrency,
+		ClockDoubt: store.NewClockDoubt(a.db, cli.Built()).Reason,
 	}
-	if credit.URL != "" {
+	if k.pair != nil {
+		opt.Certified = k.pair.Certifies
+	}
+	if c.Credit.URL != "" {
 		opt.Credit = handlers.NewRemoteCredit(handlers.RemoteCreditConfig{
-			URL: credit.URL, Timeout: credit.Timeout, Token: credit.Token, FallbackToBook: credit.FallbackToBook,
+			URL: c.Credit.URL, Timeout: c.Credit.Timeout, Token: c.Credit.Token, FallbackToBook: c.Credit.FallbackToBook,
 		}, effects.NewPooledTransport(handlers.DefaultCreditAtOnce))
 	}
 	return opt
 }
 
-// openSenders reads the secrets of each sender that signs, in the order of the settings.
-func openSenders(c cli.WebhookConfig) (senders []handlers.Sender, err error) {
-	for _, s := range c.Senders {
+// look tells the watchdog's findings in words.
+func (a *appliance) look() (reasons, warnings []string) {
+	wrong, worth := a.dog.Look()
+	return details(wrong), details(worth)
+}
+
+// runOnce makes a pass of the relay that was asked for; it ends with the process too.
+func (a *appliance) runOnce(serving context.Context) func(context.Context) (handlers.RelayRun, error) {
+	return func(ctx context.Context) (handlers.RelayRun, error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(serving, cancel)()
+		tally, err := a.runner.RunOnce(ctx)
+		if errors.Is(err, relay.ErrPaused) {
+			err = handlers.ErrPaused
+		}
+		return handlers.RelayRun(tally), err
+	}
+}
+
+// keys are what a server is handed in files of their own, and reads again when they change.
+type keys struct {
+	senders []handlers.Sender  // who signs, in the order of the settings
+	admin   *door.PasswordFile // nil without
+	pair    *certificate.Pair  // nil without TLS
+}
+
+func openKeys(c cli.ServeConfig) (k keys, err error) {
+	for _, s := range c.Webhooks.Senders {
 		ring, err := signature.Open(s.Flag, s.SecretFile)
 		if err != nil {
-			return nil, cli.Usage(err)
+			return keys{}, cli.Usage(err)
 		}
-		senders = append(senders, handlers.Sender{Name: s.Name, Secrets: ring})
+		k.senders = append(k.senders, handlers.Sender{Name: s.Name, Secrets: ring})
 	}
-	return senders, nil
+	if c.AdminPasswordFile != "" {
+		if k.admin, err = door.OpenPasswordFile("--admin-password-file", c.AdminPasswordFile); err != nil {
+			return keys{}, cli.Usage(err)
+		}
+	}
+	if c.TLS.Cert != "" {
+		if k.pair, err = certificate.Open(c.TLS.Cert, c.TLS.Key); err != nil {
+			return keys{}, cli.Usage(err)
+		}
+	}
+	return k, nil
 }
 
-// openAdmin reads the password of the account admin, if there is a file of it.
-func openAdmin(path string) (*admission.PasswordFile, error) {
-	if path == "" {
-		return nil, nil
+// tls is what a server speaks TLS by; nil is without.
+func (k keys) tls() *tls.Config {
+	if k.pair == nil {
+		return nil
 	}
-	file, err := admission.OpenPasswordFile("--admin-password-file", path)
-	return file, cli.Usage(err)
+	return k.pair.Config()
 }
 
-// insecure reports whether --insecure was needed to listen where other machines reach it.
-func insecure(c cli.ServeConfig) bool { return c.Insecure && !cli.OnlyHere(c.Addr) }
-
-// warnOfInsecure has readiness say so for as long as it is true.
-func warnOfInsecure(c cli.ServeConfig, watch func() (reasons, warnings []string)) func() (reasons, warnings []string) {
-	if !insecure(c) {
-		return watch
+// watch has keys that change come into force. It returns what waits for its end, which comes soon after that of ctx.
+func (k keys) watch(ctx context.Context, log *slog.Logger) (ended func()) {
+	var all sync.WaitGroup
+	if k.admin != nil {
+		all.Go(func() { k.admin.Watch(ctx, log) })
 	}
-	return func() (reasons, warnings []string) {
-		reasons, warnings = watch()
-		return reasons, append(warnings, "started with --insecure: other machines reach this server, and perhaps nobody has a password")
+	if k.pair != nil {
+		all.Go(func() { k.pair.Watch(ctx, log) })
 	}
-}
-
-// admit tells the server who may send orders.
-func (a *appliance) admit(opt *handlers.Options, c cli.WebhookConfig, senders []handlers.Sender) {
-	opt.Senders, opt.SignatureWindow = senders, c.Window
-	opt.SenderRate, opt.SenderConcurrency = c.Rate, c.Concurrency
-	opt.ClockDoubt = store.NewClockDoubt(a.db, cli.Built()).Reason
-}
-
-// openPair reads the certificate and its key; nil without TLS.
-func openPair(c cli.TLSConfig) (*certificate.Pair, error) {
-	if c.Cert == "" {
-		return nil, nil
+	for _, s := range k.senders {
+		all.Go(func() { s.Secrets.Watch(ctx, log) })
 	}
-	pair, err := certificate.Open(c.Cert, c.Key)
-	return pair, cli.Usage(err)
-}
-
-// certifiedName is the name under which the server has to be asked for, where its certificate is not for its address.
-func certifiedName(pair *certificate.Pair, at net.Addr) string {
-	host, _, err := net.SplitHostPort(at.String())
-	if pair == nil || err != nil || pair.Certifies(host) {
-		return ""
-	}
-	return pair.Name()
+	return all.Wait
 }
 
 // alsoOf adds what is to be said of the certificate to what others have found out.
@@ -473,80 +444,10 @@ func alsoOf(others func() (wrong, warnings []relay.Trouble), pair *certificate.P
 	}
 }
 
-// watchSecrets has secrets, a password and a certificate that change come into force; admin and pair may be nil. It returns what waits for its end, which comes soon after
-// that of ctx.
-func (a *appliance) watchSecrets(ctx context.Context, senders []handlers.Sender, admin *admission.PasswordFile, pair *certificate.Pair) (ended func()) {
-	var all sync.WaitGroup
-	if admin != nil {
-		all.Go(func() { admin.Watch(ctx, a.log) })
-	}
-	if pair != nil {
-		all.Go(func() { pair.Watch(ctx, a.log) })
-	}
-	for _, s := range senders {
-		all.Go(func() { s.Secrets.Watch(ctx, a.log) })
-	}
-	return all.Wait
-}
-
-// addresses are where a server listens: the one that serves everything, and that of the webhooks alone.
-func addresses(c cli.ServeConfig) []string {
-	if c.Webhooks.Addr == "" {
-		return []string{c.Addr}
-	}
-	return []string{c.Addr, c.Webhooks.Addr}
-}
-
-// door is an open listener and what serves it.
-type door struct {
-	net.Listener
-	base string
-	srv  *http.Server
-}
-
-// openDoors opens all of the addresses or none; pair is nil without TLS.
-func openDoors(addresses []string, h *handlers.Server, pair *certificate.Pair) (doors []door, err error) {
-	servers := []func() *http.Server{h.HTTPServer, h.WebhookServer}
-	for i, addr := range addresses {
-		l, base, err := cli.Listen(addr, len(addresses))
-		if err != nil {
-			for _, d := range doors {
-				err = errors.Join(err, d.Close())
-			}
-			return nil, err
-		}
-		d := door{l, base, servers[i]()}
-		if pair != nil {
-			d.base, d.srv.TLSConfig = "https://"+l.Addr().String(), pair.Config()
-		}
-		doors = append(doors, d)
-	}
-	return doors, nil
-}
-
-// sayListening names the doors, and warns of one by which anybody may send orders, or through which passwords are seen.
-func (a *appliance) sayListening(c cli.ServeConfig, doors []door) {
-	if insecure(c) {
-		a.log.Warn("started with --insecure: other machines reach this server, and perhaps nobody has a password; `comanda passwd` sets one", "url", doors[0].base)
-	}
-	if !cli.OnlyHere(c.Addr) && strings.HasPrefix(doors[0].base, "http:") {
-		a.log.Warn("passwords, sessions and tokens cross the network in clear at this address", "url", doors[0].base)
-	}
-	a.log.Info("listening", "url", doors[0].base, "db", a.db.Path())
-	for _, d := range doors[1:] {
-		a.log.Info("listening for webhooks alone", "url", d.base)
-	}
-	for _, d := range doors {
-		if at, ok := d.Addr().(*net.TCPAddr); ok && c.Webhooks.Unsigned() && !at.IP.IsLoopback() {
-			a.log.Warn("whoever reaches this address may send orders: /webhooks/orders asks for no signature; give --webhook-secret-file", "url", d.base)
-		}
-	}
-}
-
 // consoleOptions hands the operator's page what it shows.
-func (a *appliance) consoleOptions(c cli.ServeConfig) console.Options {
+func (a *appliance) consoleOptions(c cli.ServeConfig, sample func(context.Context) (string, error)) console.Options {
 	opt := console.Options{DB: a.db, Graph: dependencyGraph(), TargetNames: targetNames, LedgerTypes: ledgerTypes(), Zone: c.Zone,
-		Version: cli.ReadVersion().Line(), Log: a.log}
+		Version: cli.ReadVersion().Line(), Log: a.log, Sample: sample}
 	for _, s := range c.Settings {
 		opt.Settings = append(opt.Settings, console.Setting(s))
 	}
@@ -560,70 +461,18 @@ func details(all []relay.Trouble) (words []string) {
 	return words
 }
 
-// modes tells where each effect goes: to the lab's table, or for real to an address.
-func modes(targets []cli.TargetConfig) map[string]string {
-	modes := map[string]string{}
-	for _, name := range targetNames {
-		modes[name] = "lab"
-	}
-	for _, t := range targets {
-		modes[t.Name] = "real"
-		if t.Name == store.LedgerInventory { // see markTargets
-			modes[store.LedgerRelease] = "real"
-		}
-	}
-	return modes
-}
-
-func (d door) serve() error {
-	if d.srv.TLSConfig != nil {
-		return d.srv.ServeTLS(d, "", "")
-	}
-	return d.srv.Serve(d)
-}
-
-// serveHTTP serves until ctx ends, then lets what is under way finish.
-func (p program) serveHTTP(ctx context.Context, doors []door, opened func(string) error) error {
-	failed := make(chan error, len(doors))
-	for _, d := range doors {
-		go func() { failed <- d.serve() }()
-	}
-	if opened != nil {
-		if err := opened(doors[0].base); err != nil {
-			return errors.Join(err, closeDoors(doors))
-		}
-	}
-	select {
-	case err := <-failed:
-		return errors.Join(fmt.Errorf("serve HTTP: %w", err), closeDoors(doors))
-	case <-ctx.Done():
-	}
-	if p.terminal {
-		fmt.Fprintln(p.stderr, p.words.Text("stopping"))
-	}
-	grace, cancel := context.WithTimeout(context.Background(), stopWithin-time.Second)
-	defer cancel()
-	var all sync.WaitGroup
-	for _, d := range doors {
-		all.Go(func() {
-			if d.srv.Shutdown(grace) != nil { // a client that is too slow: being stopped is not failing
-				_ = d.srv.Close()
-			}
-		})
-	}
-	all.Wait()
-	return nil
-}
-
-func closeDoors(doors []door) (err error) {
-	for _, d := range doors {
-		err = errors.Join(err, d.srv.Close())
-	}
-	return err
-}
-
 // stopWithin is how long a process may take to finish or give back what it has in hand.
 const stopWithin = 10 * time.Second
+
+// serveHTTP serves until ctx ends, then lets what is under way finish.
+func (p program) serveHTTP(ctx context.Context, endpoints []cli.Endpoint, opened func(string) error) error {
+	stopping := func() {
+		if p.terminal {
+			fmt.Fprintln(p.stderr, p.words.Text("stopping"))
+		}
+	}
+	return cli.ServeEndpoints(ctx, endpoints, opened, stopping, stopWithin-time.Second)
+}
 
 // startRelay starts the loop, if there is one. It returns what waits for its end: true when it has
 // ended, false when it has not stopWithin after ctx.
@@ -674,62 +523,22 @@ func (a *appliance) startCare(ctx context.Context, service *cli.Service) (ended 
 	all.Go(func() { a.dog.Run(ctx) })
 	all.Go(func() { a.boot.Run(ctx) })
 	all.Go(func() { service.Report(ctx, a.serviceLine) })
-	all.Go(func() { a.rest(ctx) })
+	all.Go(func() { relay.Rest(ctx, a.db) })
 	return all.Wait
 }
 
 // serviceLine tells a service manager in one line how it stands.
 func (a *appliance) serviceLine(ctx context.Context) string {
-	wrong, _ := a.dog.Look()
-	return cli.ServiceLine(ctx, a.db, details(wrong))
+	wrong, _ := a.look()
+	return cli.ServiceLine(ctx, a.db, wrong)
 }
-
-// rest gives back to the system what its start and a rush have left in the heap, once there is little to do: Go by itself
-// keeps it for the next rush, and begins to collect only at 8 MB.
-func (a *appliance) rest(ctx context.Context) {
-	const few = 50 // commits between two looks; the schedule alone makes some
-	look := time.NewTimer(restAfterStart)
-	defer look.Stop()
-	for before, rested := a.db.Commits(), false; ; look.Reset(restEvery) {
-		select {
-		case <-ctx.Done():
-			return
-		case <-look.C:
-		}
-		now := a.db.Commits()
-		idle := now-before < few
-		if idle && !rested {
-			debug.FreeOSMemory()
-		}
-		before, rested = now, idle
-	}
-}
-
-// When rest looks.
-const (
-	restAfterStart = 3 * time.Second
-	restEvery      = 30 * time.Second
-)
 
 // farewell waits for the relay and tells whoever pressed Ctrl-C that nothing is lost.
 func (p program) farewell(a *appliance, ended func() bool) {
 	if !ended() {
 		fmt.Fprintln(p.stderr, p.words.Text("overdue"))
 	}
-	p.sayWhatWaits(a.db)
-}
-
-func (p program) sayWhatWaits(db *store.DB) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	var counts store.Counts
-	err := db.View(ctx, func(tx *store.Tx) (err error) {
-		counts, err = tx.Counts()
-		return err
-	})
-	if err == nil {
-		fmt.Fprintln(p.stderr, p.words.Text("waiting", "Tickets", counts.Waiting()))
-	}
+	cli.SayWhatWaits(p.stderr, p.words, a.db)
 }
 
 // relay runs a relay alone until ctx ends.
@@ -824,5 +633,5 @@ func (p program) world(ctx context.Context, c cli.WorldConfig) (err error) {
 	log := cli.LogConfig{Level: "info", Format: "json"}.Logger(p.stderr)
 	log.Info("listening", "url", base, "db", c.DB)
 	context.AfterFunc(ctx, w.Release) // what hangs on purpose lets go
-	return p.serveHTTP(ctx, []door{{listener, base, w.HTTPServer(log)}}, nil)
+	return p.serveHTTP(ctx, []cli.Endpoint{{Listener: listener, Base: base, Server: w.HTTPServer(log)}}, nil)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -117,6 +118,16 @@ func (p *Pair) Name() string {
 		}
 	}
 	return ""
+}
+
+// NameFor is the name under which a server at an address has to be asked for, where the certificate is not for that
+// address; "" where it is, and of a nil Pair.
+func (p *Pair) NameFor(at net.Addr) string {
+	host, _, err := net.SplitHostPort(at.String())
+	if p == nil || err != nil || p.Certifies(host) {
+		return ""
+	}
+	return p.Name()
 }
 
 // Warnings are what a person should see to, though the server goes on: each a cause, which stays the same, and a

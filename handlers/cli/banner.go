@@ -2,12 +2,17 @@ package cli
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
+
+	"comanda/store"
 )
 
 // BannerInfo is what a person at a terminal is told when the appliance is up.
@@ -116,4 +121,18 @@ func shellQuote(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// SayWhatWaits tells whoever stops the program how many tickets wait in the file.
+func SayWhatWaits(w io.Writer, words Words, db *store.DB) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var counts store.Counts
+	err := db.View(ctx, func(tx *store.Tx) (err error) {
+		counts, err = tx.Counts()
+		return err
+	})
+	if err == nil {
+		fmt.Fprintln(w, words.Text("waiting", "Tickets", counts.Waiting()))
+	}
 }

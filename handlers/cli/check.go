@@ -100,8 +100,8 @@ func readZone(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// OnlyHere reports whether nobody but this machine reaches an address, HOST:PORT.
-func OnlyHere(addr string) bool {
+// onlyHere reports whether nobody but this machine reaches an address, HOST:PORT.
+func onlyHere(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	return err == nil && isLoopback(host)
 }
