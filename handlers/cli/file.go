@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -39,6 +40,21 @@ func (s *session) view(path, sentence string, do func(*store.Tx) error) error {
 		}
 		return err
 	})
+}
+
+// update writes to the file that must exist, in one transaction. Who has begun it sees its end: Ctrl-C does not leave
+// open whether it was done.
+func (s *session) update(path string, do func(*store.Tx) error) error {
+	return s.write(path, store.Options{Readers: readers, MustExist: true}, do)
+}
+
+// makeOrUpdate is update for what may be done before the first start: it makes the file that is not there.
+func (s *session) makeOrUpdate(path string, do func(*store.Tx) error) error {
+	return s.write(path, store.Options{Readers: readers}, do)
+}
+
+func (s *session) write(path string, opt store.Options, do func(*store.Tx) error) error {
+	return s.open(path, opt, func(db *store.DB) error { return db.Update(context.WithoutCancel(s.ctx), do) })
 }
 
 // who names the operator in the file's log.

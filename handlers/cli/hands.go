@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -192,7 +191,7 @@ func (s *session) target(f targetFlag, path, becomes string, do func(*store.Tx) 
 	if !slices.Contains(s.program.TargetNames, f.Name) {
 		return Usage(fmt.Errorf("there is no target %q: the targets are %s", f.Name, strings.Join(s.program.TargetNames, ", ")))
 	}
-	err := s.withFile(path, func(db *store.DB) error { return db.Update(context.WithoutCancel(s.ctx), do) })
+	err := s.update(path, do)
 	if err == nil {
 		s.printf("%s is %s\n", f.Name, becomes)
 	}

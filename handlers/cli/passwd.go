@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -46,9 +45,7 @@ func (c *passwdCmd) Run(s *session) error {
 		return Usage(fmt.Errorf("the password %s", fault))
 	}
 	kept := door.HashPassword(password)
-	err = s.open(c.DB, store.Options{Readers: readers}, func(db *store.DB) error {
-		return db.Update(context.WithoutCancel(s.ctx), func(tx *store.Tx) error { return tx.SetAccount(c.Name, c.Role, kept, who()) })
-	})
+	err = s.makeOrUpdate(c.DB, func(tx *store.Tx) error { return tx.SetAccount(c.Name, c.Role, kept, who()) })
 	if err != nil {
 		return err
 	}
@@ -60,14 +57,12 @@ func (c *passwdCmd) Run(s *session) error {
 }
 
 func (c *passwdCmd) remove(s *session) error {
-	err := s.withFile(c.DB, func(db *store.DB) error {
-		return db.Update(context.WithoutCancel(s.ctx), func(tx *store.Tx) error {
-			removed, err := tx.RemoveAccount(c.Name, who())
-			if err == nil && !removed {
-				err = fmt.Errorf("there is no account %s: `comanda passwd --list` lists them", c.Name)
-			}
-			return err
-		})
+	err := s.update(c.DB, func(tx *store.Tx) error {
+		removed, err := tx.RemoveAccount(c.Name, who())
+		if err == nil && !removed {
+			err = fmt.Errorf("there is no account %s: `comanda passwd --list` lists them", c.Name)
+		}
+		return err
 	})
 	switch {
 	case err != nil:

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 
 	"comanda/handlers/door"
@@ -37,14 +36,12 @@ func (c *tokenAddCmd) Run(s *session) error {
 		return Usage(fmt.Errorf("NAME %s", fault))
 	}
 	token, secret := door.NewToken()
-	err := s.open(c.DB, store.Options{Readers: readers}, func(db *store.DB) error {
-		return db.Update(context.WithoutCancel(s.ctx), func(tx *store.Tx) error {
-			added, err := tx.AddToken(c.Name, c.Role, secret, who())
-			if err == nil && !added {
-				err = fmt.Errorf("there is a token %s already: give another name, or take that one away with `comanda token revoke %s`", c.Name, c.Name)
-			}
-			return err
-		})
+	err := s.makeOrUpdate(c.DB, func(tx *store.Tx) error {
+		added, err := tx.AddToken(c.Name, c.Role, secret, who())
+		if err == nil && !added {
+			err = fmt.Errorf("there is a token %s already: give another name, or take that one away with `comanda token revoke %s`", c.Name, c.Name)
+		}
+		return err
 	})
 	switch {
 	case err != nil:
@@ -85,14 +82,12 @@ func (c *tokenListCmd) Run(s *session) error {
 }
 
 func (c *tokenRevokeCmd) Run(s *session) error {
-	err := s.withFile(c.DB, func(db *store.DB) error {
-		return db.Update(context.WithoutCancel(s.ctx), func(tx *store.Tx) error {
-			revoked, err := tx.RevokeToken(c.Name, who())
-			if err == nil && !revoked {
-				err = fmt.Errorf("there is no token %s: `comanda token list` lists them", c.Name)
-			}
-			return err
-		})
+	err := s.update(c.DB, func(tx *store.Tx) error {
+		revoked, err := tx.RevokeToken(c.Name, who())
+		if err == nil && !revoked {
+			err = fmt.Errorf("there is no token %s: `comanda token list` lists them", c.Name)
+		}
+		return err
 	})
 	switch {
 	case err != nil:
