@@ -5,10 +5,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"comanda/handlers/door"
 )
 
 // hosts are the names under which the server is asked for. A page of another site whose name was made to lead here (DNS
@@ -32,7 +33,7 @@ func newHosts(opt Options) hosts {
 // know reports whether a request is for this server: for this machine by its own names, for the address that it came in
 // by, or for a name that was given.
 func (h hosts) know(r *http.Request) bool {
-	name, ok := hostIn(r.Host)
+	name, ok := door.HostIn(r.Host)
 	if !ok {
 		return false
 	}
@@ -41,25 +42,6 @@ func (h hosts) know(r *http.Request) bool {
 		return a.IsLoopback() || a == cameInBy(r) || h.names[a.String()]
 	}
 	return name == "localhost" || h.names[name] || h.certified(name)
-}
-
-// hostIn is a Host header without its port, in lower case and without the dot that ends a full name. ok is false when it
-// is none.
-func hostIn(header string) (name string, ok bool) {
-	name, port := header, ""
-	if i := strings.LastIndexByte(header, ':'); i >= 0 && !strings.HasSuffix(header, "]") {
-		name, port = header[:i], header[i+1:]
-		if _, err := strconv.ParseUint(port, 10, 16); err != nil && port != "" {
-			return "", false
-		}
-	}
-	if inner, bracketed := strings.CutPrefix(name, "["); bracketed {
-		inner, closed := strings.CutSuffix(inner, "]")
-		a, err := netip.ParseAddr(inner)
-		return inner, closed && err == nil && a.Is6()
-	}
-	name = strings.TrimSuffix(strings.ToLower(name), ".")
-	return name, name != "" && !strings.ContainsAny(name, ":[]")
 }
 
 // cameInBy is the address of this machine at which the connection arrived.

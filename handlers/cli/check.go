@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
+	"comanda/handlers/door"
 	"comanda/store"
 )
 
@@ -66,7 +66,7 @@ func checkSchedule(spec string, now time.Time) (err error) {
 // password, unless --insecure says that this is meant.
 func (c *serveCmd) checkAddr(s *session) error {
 	host, err := checkHostPort("--addr", c.Addr)
-	if err != nil || isLoopback(host) || c.Insecure || c.AdminPasswordFile != "" {
+	if err != nil || door.IsLoopback(host) || c.Insecure || c.AdminPasswordFile != "" {
 		return err
 	}
 	has, err := store.HasAccounts(s.ctx, c.DB)
@@ -103,15 +103,7 @@ func readZone(name string) (*time.Location, error) {
 // onlyHere reports whether nobody but this machine reaches an address, HOST:PORT.
 func onlyHere(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
-	return err == nil && isLoopback(host)
-}
-
-func isLoopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
+	return err == nil && door.IsLoopback(host)
 }
 
 var proofs = []string{"A", "B", "C", "D", "relays", "world", "kills", "power", "disk"}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"comanda/handlers/door"
 )
 
 // targetFlags are the flags of one target, behind its prefix: --refund-url.
@@ -309,7 +311,7 @@ func (c *worldCmd) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if !isLoopback(host) {
+	if !door.IsLoopback(host) {
 		return Usage(fmt.Errorf("--addr %s can be reached from other machines, and the lab's world is for this one only: use 127.0.0.1", c.Addr))
 	}
 	if c.KeyTTL < 0 {

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"comanda/handlers/door"
 )
 
 // webhookFlags are serve's about who may send orders, behind the prefix webhook-.
@@ -96,7 +98,7 @@ func (c *serveCmd) checkWebhookAddr(w WebhookConfig) error {
 	if _, port, _ := net.SplitHostPort(w.Addr); w.Addr == c.Addr && port != "0" {
 		return Usage(fmt.Errorf("--webhook-addr %s is --addr too, which serves everything: give another port", w.Addr))
 	}
-	if w.Unsigned() && !c.Insecure && !isLoopback(host) {
+	if w.Unsigned() && !c.Insecure && !door.IsLoopback(host) {
 		return Usage(fmt.Errorf("--webhook-addr %s can be reached from other machines and /webhooks/orders asks for no signature: give --webhook-secret-file, or --insecure if that is what you want", w.Addr))
 	}
 	return nil

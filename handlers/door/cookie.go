@@ -15,7 +15,7 @@ const (
 
 // overTLS reports whether the browser speaks TLS: to us, or to a proxy on this machine that says so.
 func overTLS(r *http.Request) bool {
-	return r.TLS != nil || isLoopback(peerOf(r)) && r.Header.Get("X-Forwarded-Proto") == "https"
+	return r.TLS != nil || IsLoopback(peerOf(r)) && r.Header.Get("X-Forwarded-Proto") == "https"
 }
 
 func cookieFor(r *http.Request, key string, life time.Duration) *http.Cookie {

@@ -4,13 +4,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
 // fromHere reports whether a request comes from this machine, and from nobody behind it. A proxy that says nothing
 // of itself looks the same; the one that is met most often still speaks HTTP/1.0 to what is behind it.
 func fromHere(r *http.Request) bool {
-	if !isLoopback(peerOf(r)) || !r.ProtoAtLeast(1, 1) {
+	if !IsLoopback(peerOf(r)) || !r.ProtoAtLeast(1, 1) {
 		return false
 	}
 	for name := range r.Header {
@@ -31,7 +32,7 @@ func peerOf(r *http.Request) string {
 // is not believed.
 func addressOf(r *http.Request) string {
 	peer := peerOf(r)
-	if seen := r.Header.Values("X-Forwarded-For"); isLoopback(peer) && len(seen) > 0 {
+	if seen := r.Header.Values("X-Forwarded-For"); IsLoopback(peer) && len(seen) > 0 {
 		last := seen[len(seen)-1]
 		if ip, err := netip.ParseAddr(strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])); err == nil {
 			return ip.Unmap().WithZone("").String()
@@ -69,18 +70,31 @@ func saysForwarded(name string) bool {
 // exempt reports whether a request needs no key: it comes from this machine and asks for it by a name of this
 // machine. A page of another site whose name was made to lead here (DNS rebinding) asks for that name.
 func exempt(r *http.Request) bool {
-	return fromHere(r) && isLoopback(hostOf(r.Host))
+	host, ok := HostIn(r.Host)
+	return ok && fromHere(r) && IsLoopback(host)
 }
 
-// hostOf is a Host header without its port.
-func hostOf(host string) string {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
+// HostIn is a Host header without its port, in lower case and without the dot that ends a full name. ok is false when it
+// is none.
+func HostIn(header string) (name string, ok bool) {
+	name, port := header, ""
+	if i := strings.LastIndexByte(header, ':'); i >= 0 && !strings.HasSuffix(header, "]") {
+		name, port = header[:i], header[i+1:]
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil && port != "" {
+			return "", false
+		}
 	}
-	return strings.Trim(host, "[]")
+	if inner, bracketed := strings.CutPrefix(name, "["); bracketed {
+		inner, closed := strings.CutSuffix(inner, "]")
+		a, err := netip.ParseAddr(inner)
+		return inner, closed && err == nil && a.Is6()
+	}
+	name = strings.TrimSuffix(strings.ToLower(name), ".")
+	return name, name != "" && !strings.ContainsAny(name, ":[]")
 }
 
-func isLoopback(host string) bool {
+// IsLoopback reports whether a host is this machine itself, by name or address.
+func IsLoopback(host string) bool {
 	if strings.EqualFold(host, "localhost") {
 		return true
 	}
