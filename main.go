@@ -338,7 +338,7 @@ func (t throwaway) sampleAt(base *string) func(context.Context) (string, error) 
 func (p program) banner(c cli.ServeConfig, k keys, endpoints []cli.Endpoint, file string, more throwaway) cli.BannerInfo {
 	all, webhooks := endpoints[0], endpoints[len(endpoints)-1]
 	return cli.BannerInfo{URL: all.Base, Cert: c.TLS.Cert, Name: k.pair.NameFor(all.Addr()), WebhookURL: webhooks.Base, Webhooks: c.Webhooks, File: file,
-		Targets: cli.Modes(targetNames, c.Remote.Targets), Words: p.words, Throwaway: more.opened != nil, Insecure: c.Exposed()}
+		Targets: cli.Modes(targetNames, c.Remote.Targets), Words: p.words, Throwaway: more.opened != nil, Insecure: c.Exposed(), RequireLogin: c.RequireLogin}
 }
 
 // options hands the decision half what it needs of the rest.
@@ -346,7 +346,7 @@ func (a *appliance) options(serving context.Context, c cli.ServeConfig, k keys, 
 	opt := handlers.Options{
 		DB: a.db, Graph: dependencyGraph(), Crash: a.crash, Log: a.log, TargetNames: targetNames, LedgerTypes: ledgerTypes(),
 		Metrics: a.dials.Handler(), Observe: func(s handlers.Seen) { a.dials.Request(s.Route, s.Method, s.Status, s.Accept, s.Took) },
-		Watch: c.WarnOfExposure(a.look), RunRelay: a.runOnce(serving), Hosts: c.Hosts, Console: shown,
+		Watch: c.WarnOfExposure(a.look), RunRelay: a.runOnce(serving), Hosts: c.Hosts, RequireLogin: c.RequireLogin, Console: shown,
 		Senders: k.senders, SignatureWindow: c.Webhooks.Window, SenderRate: c.Webhooks.Rate, SenderConcurrency: c.Webhooks.Concurrency,
 		ClockDoubt: store.NewClockDoubt(a.db, cli.Built()).Reason,
 	}

@@ -189,3 +189,17 @@ func TestNoWayRoundADoor(t *testing.T) {
 		t.Errorf("%d lines more in the operator log", after-before)
 	}
 }
+
+// Where a forwarder of this machine says nothing of itself, the machine can be asked for a key like anybody.
+func TestLoginIsRequired(t *testing.T) {
+	for _, require := range []bool{false, true} {
+		r := newRig(t, func(o *Options) { o.RequireLogin = require })
+		want := map[bool]int{false: 200, true: 401}[require]
+		if got := r.do("GET", "/api/stats", ""); got.status != want {
+			t.Errorf("login required %v: %d", require, got.status)
+		}
+		if got := r.do("GET", "/healthz", ""); got.status != 200 {
+			t.Errorf("login required %v: /healthz answers %d", require, got.status)
+		}
+	}
+}

@@ -40,6 +40,8 @@ type Options struct {
 	Metrics http.Handler
 	// Observe is told of each request once it is answered. It must be quick; nil tells nobody.
 	Observe func(Seen)
+	// RequireLogin asks for a login or a token at this machine too.
+	RequireLogin bool
 	// Hosts are the names and addresses under which the server is asked for, beside those of this machine and the
 	// address that a connection comes in by. Certified says of others whether its certificate is for them; nil says no.
 	Hosts     []string
@@ -140,7 +142,7 @@ func New(opt Options) *Server {
 		director: Director{DB: opt.DB, Credit: opt.Credit, Crash: opt.Crash},
 		refused:  newKeeper(opt.DB, opt.Log, opt.Now),
 		copies:   &copies{db: opt.DB, log: opt.Log},
-		gate:     door.New(door.Options{DB: opt.DB, Log: opt.Log}),
+		gate:     door.New(door.Options{DB: opt.DB, Log: opt.Log, RequireLogin: opt.RequireLogin}),
 		hosts:    newHosts(opt),
 		intakes:  newIntakes(opt),
 		looks:    looks{wait: lookWait},

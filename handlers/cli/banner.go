@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -31,6 +32,8 @@ type BannerInfo struct {
 	Throwaway bool
 	// Insecure: other machines reach it though nobody may have a password.
 	Insecure bool
+	// RequireLogin: the API takes a token at this machine too.
+	RequireLogin bool
 }
 
 // bannerOrder is an order that has no credit, so that the first curl shows a refund.
@@ -47,7 +50,7 @@ func Banner(w io.Writer, b BannerInfo) {
 		insecure = b.Words.Text("insecure")
 	}
 	b.URL, b.WebhookURL = fromHere(b.URL), fromHere(b.WebhookURL)
-	_, _ = io.WriteString(w, b.Words.Text("banner", "URL", b.named(b.URL), "Curl", b.curl(), "Webhooks", b.webhooks(), "Try", b.try(), "File", b.File, "Targets", strings.Join(modes, ", "), "Afresh", b.afresh(), "Insecure", insecure))
+	_, _ = io.WriteString(w, b.Words.Text("banner", "URL", b.named(b.URL), "Webhooks", b.webhooks(), "Try", b.try(), "Look", b.look(), "File", b.File, "Targets", strings.Join(modes, ", "), "Afresh", b.afresh(), "Insecure", insecure))
 }
 
 // fromHere is an address as this machine reaches it, and is then known for what it is.
@@ -103,6 +106,17 @@ func (b BannerInfo) try() string {
 	return "t=$(date +%s) b='" + bannerOrder + "'; k=$(grep -m1 ^whsec_ " + shellQuote(b.Webhooks.Senders[0].SecretFile) + ` | cut -c7- | openssl base64 -d -A | od -An -v -tx1 | tr -d ' \n'); ` +
 		b.curl() + ` ` + to + ` -H 'Content-Type: application/json' -H webhook-id:msg_1 -H webhook-timestamp:$t ` +
 		`-H "webhook-signature: v1,$(printf %s "msg_1.$t.$b" | openssl dgst -sha256 -mac HMAC -macopt hexkey:$k -binary | openssl base64 -A)" -d "$b"`
+}
+
+// look is a command that shows what came of the order. Beyond loopback the API takes a token, the command at the shell
+// does not.
+func (b BannerInfo) look() string {
+	if u, err := url.Parse(b.named(b.URL)); err == nil && !b.RequireLogin {
+		if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsLoopback() || u.Hostname() == "localhost" {
+			return b.curl() + " " + b.named(b.URL) + "/api/orders/ORD-2041"
+		}
+	}
+	return "comanda order show ORD-2041 --db " + shellQuote(b.File)
 }
 
 func (b BannerInfo) afresh() string {

@@ -66,10 +66,13 @@ func checkSchedule(spec string, now time.Time) (err error) {
 // password, unless --insecure says that this is meant.
 func (c *serveCmd) checkAddr(s *session) error {
 	host, err := checkHostPort("--addr", c.Addr)
-	if err != nil || door.IsLoopback(host) || c.Insecure || c.AdminPasswordFile != "" {
+	if err != nil || door.IsLoopback(host) && !c.RequireLogin || c.Insecure || c.AdminPasswordFile != "" {
 		return err
 	}
 	has, err := store.HasAccounts(s.ctx, c.DB)
+	if err == nil && !has && door.IsLoopback(host) {
+		return Usage(errors.New("--require-login asks for a password and nobody has one: give --admin-password-file, or set one with `comanda passwd`"))
+	}
 	if err == nil && !has {
 		err = Usage(fmt.Errorf("--addr %s can be reached from other machines and nobody has a password: give --admin-password-file, set one with `comanda passwd`, or use 127.0.0.1; --insecure starts all the same", c.Addr))
 	}

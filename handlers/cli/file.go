@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 
 	"comanda/store"
@@ -48,9 +50,27 @@ func (s *session) update(path string, do func(*store.Tx) error) error {
 	return s.write(path, store.Options{Readers: readers, MustExist: true}, do)
 }
 
+// changed is the file that a command changed, in its own words.
+type changed struct {
+	path string // absolute
+	made bool   // it was not there before
+}
+
+func (c changed) String() string {
+	if c.made {
+		return "in " + visible(c.path, true) + ", which is new: give --db if the server has another file"
+	}
+	return "in " + visible(c.path, true)
+}
+
 // makeOrUpdate is update for what may be done before the first start: it makes the file that is not there.
-func (s *session) makeOrUpdate(path string, do func(*store.Tx) error) error {
-	return s.write(path, store.Options{Readers: readers}, do)
+func (s *session) makeOrUpdate(path string, do func(*store.Tx) error) (changed, error) {
+	_, before := os.Stat(path)
+	err := s.write(path, store.Options{Readers: readers}, do)
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return changed{path, errors.Is(before, fs.ErrNotExist)}, err
 }
 
 func (s *session) write(path string, opt store.Options, do func(*store.Tx) error) error {

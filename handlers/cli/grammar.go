@@ -85,6 +85,7 @@ type serveCmd struct {
 	NoRelay           bool   `help:"Take orders only; another process carries them out."`
 	Zone              string `placeholder:"ZONE" help:"The shop's time zone in the console, such as America/Mexico_City; the machine's if not given."`
 	AdminPasswordFile string `group:"Operators" placeholder:"FILE" help:"The password of the account admin, which may act: given to it at the start and whenever the file changes. Without it accounts are made by comanda passwd."`
+	RequireLogin      bool   `group:"Operators" help:"Ask for a login or a token at this machine too: for a forwarder here that says nothing of itself."`
 	Insecure          bool   `group:"Operators" help:"Listen on other than the loopback address though nobody has a password: orders are taken there, and nobody is let in."`
 	logFlags
 }

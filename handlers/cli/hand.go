@@ -44,7 +44,7 @@ func (c *serveCmd) Run(s *session) error {
 	}
 	return call(s, s.program.Serve, ServeConfig{
 		DB: c.DB, Addr: c.Addr, Hosts: hosts, TLS: tls, Schedule: c.Schedule, Batch: c.Batch, Lease: c.Lease, Workers: c.Workers,
-		NoRelay: c.NoRelay, Insecure: c.Insecure, AdminPasswordFile: c.AdminPasswordFile, Zone: zone, Remote: remote, Credit: credit, Webhooks: webhooks, Log: c.logFlags.config(), Settings: s.settings,
+		NoRelay: c.NoRelay, Insecure: c.Insecure, RequireLogin: c.RequireLogin, AdminPasswordFile: c.AdminPasswordFile, Zone: zone, Remote: remote, Credit: credit, Webhooks: webhooks, Log: c.logFlags.config(), Settings: s.settings,
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"golang.org/x/term"
 
@@ -16,7 +15,7 @@ import (
 
 type passwdCmd struct {
 	Name         string `arg:"" optional:"" default:"admin" help:"The account's name; admin if not given."`
-	Role         string `env:"-" enum:"view,operate" default:"operate" placeholder:"ROLE" help:"What the account may do: view (look) or operate (act too)."`
+	Role         string `env:"-" enum:"view,operate," default:"" placeholder:"ROLE" help:"What the account may do: view (look) or operate (act too). Without it an account keeps its role, and a new one may act."`
 	PasswordFile string `placeholder:"FILE" help:"Take the password from a file; otherwise it is asked for at the terminal, or read from what is piped in."`
 	Remove       bool   `env:"-" help:"Take the account away instead."`
 	List         bool   `env:"-" help:"List the accounts instead."`
@@ -45,22 +44,40 @@ func (c *passwdCmd) Run(s *session) error {
 		return Usage(fmt.Errorf("the password %s", fault))
 	}
 	kept := door.HashPassword(password)
-	err = s.makeOrUpdate(c.DB, func(tx *store.Tx) error { return tx.SetAccount(c.Name, c.Role, kept, who()) })
+	role := c.Role
+	file, err := s.makeOrUpdate(c.DB, func(tx *store.Tx) error {
+		before, known, err := tx.Account(c.Name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case c.Role == "" && known:
+			role = before.Role
+		case c.Role == "":
+			role = store.RoleOperate
+		}
+		return tx.SetAccount(c.Name, role, kept, who())
+	})
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return s.json(map[string]string{"name": c.Name, "role": c.Role})
+		return s.json(map[string]string{"name": c.Name, "role": role, "file": file.path})
 	}
-	s.printf("%s may log in, with the role %s; whoever was logged in as %s no longer is\n", c.Name, c.Role, c.Name)
+	s.printf("%s may log in, with the role %s; whoever was logged in as %s before is not any more\n", c.Name, role, c.Name)
+	s.printf("%s\n", file)
 	return nil
 }
 
 func (c *passwdCmd) remove(s *session) error {
+	var left []store.Account
 	err := s.update(c.DB, func(tx *store.Tx) error {
 		removed, err := tx.RemoveAccount(c.Name, who())
 		if err == nil && !removed {
 			err = fmt.Errorf("there is no account %s: `comanda passwd --list` lists them", c.Name)
+		}
+		if err == nil {
+			left, err = tx.Accounts()
 		}
 		return err
 	})
@@ -71,6 +88,9 @@ func (c *passwdCmd) remove(s *session) error {
 		return s.json(map[string]string{"removed": c.Name})
 	}
 	s.printf("%s may not log in any more, and whoever was logged in as %s no longer is\n", c.Name, c.Name)
+	if len(left) == 0 {
+		fmt.Fprintln(s.program.Stderr, "comanda: that was the last account: a server beyond this machine starts again only once `comanda passwd` has made another")
+	}
 	return nil
 }
 
@@ -100,12 +120,11 @@ func (c *passwdCmd) list(s *session) error {
 // password is asked for twice at a terminal, and read without its line end from anywhere else.
 func (c *passwdCmd) password(s *session) (string, error) {
 	if c.PasswordFile != "" {
-		f, err := os.Open(c.PasswordFile)
+		text, err := secretfile.Read(c.PasswordFile)
 		if err != nil {
-			return "", Usage(fmt.Errorf("--password-file: %w", secretfile.Unread(err)))
+			return "", Usage(fmt.Errorf("--password-file: %w", err))
 		}
-		defer f.Close()
-		return readPassword(f)
+		return door.PasswordIn(text), nil
 	}
 	if f, ok := s.program.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return s.askPassword(f, c.Name)
@@ -121,7 +140,7 @@ func readPassword(from io.Reader) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("the password can't be read: %w", err)
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
+	return door.PasswordIn(text), nil
 }
 
 func (s *session) askPassword(terminal *os.File, name string) (string, error) {
@@ -141,7 +160,8 @@ func (s *session) askPassword(terminal *os.File, name string) (string, error) {
 
 // askOnce reads a line that is not shown. Interrupted, it leaves the terminal as it was.
 func (s *session) askOnce(terminal *os.File, prompt string) (string, error) {
-	before, err := term.GetState(int(terminal.Fd()))
+	fd := int(terminal.Fd())
+	before, err := term.GetState(fd)
 	if err != nil {
 		return "", fmt.Errorf("the terminal can't be asked for a password: %w", err)
 	}
@@ -152,7 +172,7 @@ func (s *session) askOnce(terminal *os.File, prompt string) (string, error) {
 	}
 	answered := make(chan answer, 1)
 	go func() {
-		line, err := term.ReadPassword(int(terminal.Fd()))
+		line, err := term.ReadPassword(fd)
 		answered <- answer{line, err}
 	}()
 	defer fmt.Fprintln(s.program.Stderr)
@@ -163,7 +183,7 @@ func (s *session) askOnce(terminal *os.File, prompt string) (string, error) {
 		}
 		return string(a.line), nil
 	case <-s.ctx.Done():
-		_ = term.Restore(int(terminal.Fd()), before)
+		_ = term.Restore(fd, before)
 		return "", errors.New("interrupted: nothing was changed")
 	}
 }

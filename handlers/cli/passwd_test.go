@@ -36,11 +36,17 @@ func TestPasswd(t *testing.T) {
 	if code := b.run("passwd", "--list", "--db", db); code != 0 || !strings.Contains(b.out.String(), "ana ") || !strings.Contains(b.out.String(), "view") || strings.Contains(b.out.String(), "argon2") {
 		t.Errorf("the list exits %d: %s", code, b.out.String())
 	}
-	if code := b.run("passwd", "ana", "--remove", "--db", db); code != 0 {
+	if code := b.passwd("\ufeff"+goodPassword+" 2", "passwd", "ana", "--db", db); code != 0 || !strings.Contains(b.out.String(), "with the role view") || !strings.Contains(b.out.String(), "in "+db+"\n") {
+		t.Errorf("a new password exits %d: %s", code, b.out.String())
+	}
+	if code := b.run("passwd", "ana", "--remove", "--db", db); code != 0 || strings.Contains(b.err.String(), "last account") {
 		t.Errorf("the removal exits %d: %s", code, b.err.String())
 	}
+	if code := b.passwd(goodPassword, "passwd", "--db", filepath.Join(t.TempDir(), "new.db")); code != 0 || !strings.Contains(b.out.String(), "new.db, which is new") {
+		t.Errorf("in a new file: %d %s", code, b.out.String())
+	}
 	b.failed(t, exitFailed, "there is no account ana", "passwd", "ana", "--remove", "--db", db)
-	if code := b.run("sql", "SELECT group_concat(action || ' ' || subject, ', ') FROM operator_log WHERE who LIKE 'cli %'", "--db", db); code != 0 || !strings.Contains(b.out.String(), "password set account admin, password set account ana, account removed account ana") {
+	if code := b.run("sql", "SELECT group_concat(action || ' ' || subject, ', ') FROM operator_log WHERE who LIKE 'cli %'", "--db", db); code != 0 || !strings.Contains(b.out.String(), "password set account admin, password set account ana, password set account ana, account removed account ana") {
 		t.Errorf("the operator log says %s", b.out.String())
 	}
 }

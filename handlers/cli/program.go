@@ -48,6 +48,8 @@ type ServeConfig struct {
 	Workers  int // 1 to 256
 	NoRelay  bool
 	Insecure bool
+	// RequireLogin asks for a login or a token at this machine too.
+	RequireLogin bool
 	// AdminPasswordFile holds the password of the account admin; "" has none.
 	AdminPasswordFile string
 	Zone              *time.Location // the shop's, for eyes; nil is the machine's

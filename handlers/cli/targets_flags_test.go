@@ -236,7 +236,7 @@ func TestHelpIsGrouped(t *testing.T) {
 
 func headingOf(flag string) string {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(flag, "--"), "-")
-	heading := map[string]string{"refund": "Refund target:", "inventory": "Inventory target:", "release": "Release target:", "retry": "Retries:", "credit": "Credit:", "webhook": "Webhooks:", "source": "Webhooks:", "admin": "Operators:", "insecure": "Operators:"}[kind]
+	heading := map[string]string{"refund": "Refund target:", "inventory": "Inventory target:", "release": "Release target:", "retry": "Retries:", "credit": "Credit:", "webhook": "Webhooks:", "source": "Webhooks:", "admin": "Operators:", "require": "Operators:", "insecure": "Operators:"}[kind]
 	if heading == "" {
 		return "Flags:"
 	}

@@ -36,7 +36,7 @@ func (c *tokenAddCmd) Run(s *session) error {
 		return Usage(fmt.Errorf("NAME %s", fault))
 	}
 	token, secret := door.NewToken()
-	err := s.makeOrUpdate(c.DB, func(tx *store.Tx) error {
+	file, err := s.makeOrUpdate(c.DB, func(tx *store.Tx) error {
 		added, err := tx.AddToken(c.Name, c.Role, secret, who())
 		if err == nil && !added {
 			err = fmt.Errorf("there is a token %s already: give another name, or take that one away with `comanda token revoke %s`", c.Name, c.Name)
@@ -47,10 +47,10 @@ func (c *tokenAddCmd) Run(s *session) error {
 	case err != nil:
 		return err
 	case c.JSON:
-		return s.json(map[string]string{"name": c.Name, "role": c.Role, "token": token})
+		return s.json(map[string]string{"name": c.Name, "role": c.Role, "token": token, "file": file.path})
 	}
 	s.printf("%s\n", token)
-	fmt.Fprintln(s.program.Stderr, "Keep it now: it is not shown again. Send it as Authorization: Bearer.")
+	fmt.Fprintf(s.program.Stderr, "Keep it now: it is not shown again. Send it as Authorization: Bearer.\n%s\n", file)
 	return nil
 }
 

@@ -98,7 +98,7 @@ func (c *Console) Routes(gate *door.Gate, ready func() (reasons, warnings []stri
 	get("/truth", c.truthPage)
 	get("/relay", c.relay)
 	get("/search", c.search)
-	get("/language", c.chooseLanguage)
+	put(http.MethodGet, "/language", door.Open, c.chooseLanguage)
 
 	post("/rail/confirm", c.confirm)
 	post("/rail/act", c.act)

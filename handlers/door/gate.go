@@ -15,16 +15,19 @@ import (
 type Options struct {
 	DB  *store.DB
 	Log *slog.Logger // nil discards
+	// RequireLogin asks for a login or a token at this machine too.
+	RequireLogin bool
 }
 
 // Gate knows who may come in. Close it before its DB.
 type Gate struct {
-	db          *store.DB
-	log         *slog.Logger
-	crossOrigin *http.CrossOriginProtection
-	hashing     hashing
-	verify      func(phc, password string) (bool, error)
-	uses        uses
+	db           *store.DB
+	log          *slog.Logger
+	requireLogin bool
+	crossOrigin  *http.CrossOriginProtection
+	hashing      hashing
+	verify       func(phc, password string) (bool, error)
+	uses         uses
 }
 
 // New builds a gate.
@@ -32,7 +35,7 @@ func New(opt Options) *Gate {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Gate{db: opt.DB, log: opt.Log, crossOrigin: http.NewCrossOriginProtection(), hashing: newHashing(), verify: verifyPassword}
+	return &Gate{db: opt.DB, log: opt.Log, requireLogin: opt.RequireLogin, crossOrigin: http.NewCrossOriginProtection(), hashing: newHashing(), verify: verifyPassword}
 }
 
 // Close waits for what goes on in the background.
@@ -101,7 +104,7 @@ func (g *Gate) identify(r *http.Request) (Visitor, error) {
 	switch {
 	case err != nil || found:
 		return v, err
-	case exempt(r):
+	case !g.requireLogin && exempt(r):
 		return Visitor{Who: peerOf(r), Role: store.RoleOperate}, nil
 	}
 	return Visitor{}, noKey

@@ -24,6 +24,11 @@ type PasswordFile struct {
 	db       *store.DB // nil until it is put to use
 }
 
+// PasswordIn is the password in a file's text: without its line end, and without the mark that some editors begin it with.
+func PasswordIn(text []byte) string {
+	return strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(string(text), "\ufeff"), "\n"), "\r")
+}
+
 // OpenPasswordFile reads and checks the file; flag names the setting in what is said.
 func OpenPasswordFile(flag, path string) (p *PasswordFile, err error) {
 	p = &PasswordFile{flag: flag}
@@ -32,7 +37,7 @@ func OpenPasswordFile(flag, path string) (p *PasswordFile, err error) {
 }
 
 func (p *PasswordFile) take(text []byte) error {
-	password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+	password := PasswordIn(text)
 	if fault := CheckPassword(password); fault != "" {
 		return errors.New("the password in it " + fault)
 	}

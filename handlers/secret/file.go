@@ -31,7 +31,7 @@ type File struct {
 // is said. The error says what to do; so must those of take, without a word of the text.
 func Open(flag, path string, take func(text []byte) error) (*File, error) {
 	f := &File{flag: flag, path: path, take: take}
-	text, err := read(path)
+	text, err := Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
@@ -42,9 +42,9 @@ func Open(flag, path string, take func(text []byte) error) (*File, error) {
 	return f, nil
 }
 
-// read takes plain files only: a pipe could be read but once, and might hold up whoever waits for it. What is too
+// Read takes plain files only: a pipe could be read but once, and might hold up whoever waits for it. What is too
 // large is not even opened: it might be a database.
-func read(path string) ([]byte, error) {
+func Read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, Unread(err)
@@ -73,7 +73,7 @@ func Unread(err error) error {
 	if errors.As(err, &named) {
 		err = named.Err
 	}
-	return fmt.Errorf("the file of secrets can't be read: %w", err)
+	return fmt.Errorf("the file of secrets can't be read (%w): it must name a file that holds the secret and that this user may read", err)
 }
 
 // Watch reads the file again each second until ctx ends. What can't be read or used changes nothing and is said once.
@@ -93,7 +93,7 @@ func (f *File) Watch(ctx context.Context, log *slog.Logger) {
 
 // Reread brings the file's text into force if it has changed.
 func (f *File) Reread(log *slog.Logger) {
-	text, err := read(f.path)
+	text, err := Read(f.path)
 	if err == nil && bytes.Equal(text, f.text) {
 		if f.told != "" {
 			log.Info("the file of secrets can be read again and is as before", "setting", f.flag)
