@@ -84,7 +84,7 @@ func problemOf(err error) *Problem {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &refused):
-		return &Problem{Status: refused.Status, Name: refused.Name, Detail: refused.Detail, cause: err}
+		return &Problem{Status: refused.Status, Name: refused.Name, Detail: refused.Detail}
 	case errors.As(err, &fromEcho):
 		return echoProblem(fromEcho)
 	case errors.Is(err, ErrPaused):

@@ -29,6 +29,9 @@ func probe(ctx context.Context, path string) error {
 		if err = translate(err); errors.Is(err, ErrBusy) {
 			return fmt.Errorf("look at %s: %w", path, err)
 		}
+		if code(err) == sqlitelib.SQLITE_CANTOPEN {
+			return refuse("%s can't be opened (%v): run comanda as the user whose file it is, or let this one read and write it and its directory; it was not touched", path, err)
+		}
 		return refuse("%s is not a SQLite file that can be read (%v): give --db another path; it was not touched", path, err)
 	}
 	return m.check(path)

@@ -137,7 +137,7 @@ func (p *Pair) Warnings(now time.Time) (causes, details []string) {
 		causes, details = append(causes, cause), append(details, fmt.Sprintf(format, args...))
 	}
 	if why := p.trouble.Load(); why != nil {
-		add("certificate not replaced", "the certificate in the files is not in force: %s; the one of before is", *why)
+		add("certificate not replaced", "the certificate and key in the files %s; the ones of before are in force", *why)
 	}
 	leaf := p.current.Load().Leaf
 	until := leaf.NotAfter.UTC().Format("2006-01-02 15:04 UTC")

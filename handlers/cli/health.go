@@ -114,18 +114,20 @@ func (c *healthCmd) client() (*http.Client, error) {
 	return &http.Client{Transport: t, Timeout: healthTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
+var errCertificate = errors.New("the certificate can't be believed")
+
 // hasCertificate reads the file anew for each connection: it may be replaced while health waits.
 func (c *healthCmd) hasCertificate(server tls.ConnectionState) error {
 	text, err := readPEM("--tls-cert", c.Cert)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errCertificate, err)
 	}
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "CERTIFICATE" && bytes.Equal(block.Bytes, server.PeerCertificates[0].Raw) {
 			return nil
 		}
 	}
-	return fmt.Errorf("the certificate there is not that of --tls-cert %s", c.Cert)
+	return fmt.Errorf("%w: it is not that of --tls-cert %s", errCertificate, c.Cert)
 }
 
 func readCA(path string) (*x509.CertPool, error) {
@@ -183,7 +185,7 @@ func ask(ctx context.Context, client *http.Client, base string) readinessAnswer 
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		return fail("no comanda answers at %s (%s): is it running, and is this its address?", base, plainly(err))
+		return fail("no comanda answers at %s (%s): %s", base, plainly(err), remedy(err))
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, healthLongest))
@@ -191,6 +193,9 @@ func ask(ctx context.Context, client *http.Client, base string) readinessAnswer 
 		return fail("the answer of %s broke off (%s)", base, plainly(err))
 	}
 	said, ok := readiness(res.StatusCode, body)
+	if !ok && strings.Contains(string(body), "HTTP request to an HTTPS server") {
+		return fail("what answers at %s speaks TLS: name its certificate with --tls-cert, or its address with --url https://…", base)
+	}
 	if !ok {
 		return fail("what answers at %s is not a comanda (HTTP %d to /readyz): look which program listens there", base, res.StatusCode)
 	}
@@ -210,6 +215,21 @@ func readiness(status int, body []byte) (readinessAnswer, bool) {
 	}
 	ok := *said.Ready && status == http.StatusOK && said.Reason == "" || !*said.Ready && status == http.StatusServiceUnavailable && said.Reason != ""
 	return readinessAnswer{Ready: *said.Ready, Reason: said.Reason, Warnings: said.Warnings}, ok
+}
+
+// remedy is what to do about a question that was not answered.
+func remedy(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var plain tls.RecordHeaderError
+	switch {
+	case errors.Is(err, errCertificate):
+		return "give the certificate that the server has"
+	case errors.As(err, &unknown):
+		return "name the certificate, or its issuer's, with --ca"
+	case errors.As(err, &plain), strings.Contains(err.Error(), "HTTP response to HTTPS client"):
+		return "it speaks no TLS: leave --tls-cert and COMANDA_TLS_CERT out, or give --url http://…"
+	}
+	return "is it running, and is this its address?"
 }
 
 // plainly is what kept a question from its answer, without the method and the address around it.

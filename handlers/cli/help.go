@@ -67,7 +67,7 @@ func Commands() ([]string, error) {
 
 const aboutComanda = `comanda takes an order by webhook, decides it, and writes what must happen as tickets into one SQLite file, in one transaction; the relay carries each ticket out once, whatever is killed, repeated or unplugged.`
 
-const aboutEnvironment = `Each flag can be set by the variable named below it; the flag wins, and an empty variable is none. prove, demo and world read no COMANDA_* variable but COMANDA_LANG. Exit codes: 0 fine, 1 failed, 2 wrong usage or setting.`
+const aboutEnvironment = `Each flag can be set by the variable named below it; the flag wins, and an empty variable is none. prove, demo, drill and world read no COMANDA_* variable but COMANDA_LANG. Exit codes: 0 fine, 1 failed, 2 wrong usage or setting.`
 
 func helpFor(n *kong.Node) string {
 	var b strings.Builder

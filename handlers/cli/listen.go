@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"sync"
+	"syscall"
 )
 
 // Of the connections that clients may hold at once: at most mostConnections, and not more than half of the
@@ -26,7 +29,12 @@ func MayListen(addr string) error {
 
 func listen(addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("can't listen on %s (%w): this machine has no such address; give one that it has, or 0.0.0.0 for all of them", addr, err)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("can't listen on %s (%w): give a port from 1024 on", addr, err)
+	case err != nil:
 		return nil, fmt.Errorf("can't listen on %s (%w): stop what uses it or give --addr another one", addr, err)
 	}
 	return l, nil

@@ -55,7 +55,7 @@ In the file's directory, with the file's name before it: room for a full disk.
 func manPage(root *kong.Node, v Version) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH COMANDA 1 \"\" \"comanda %s\" \"User Commands\"\n", roff(v.Version))
-	b.WriteString(".nh\n.ad l\n.SH NAME\ncomanda \\- orders in, effects out, each exactly once\n")
+	b.WriteString(".nh\n.ad l\n.SH NAME\ncomanda \\- an outbox for a shop: orders in, their effects out\n")
 	b.WriteString(".SH SYNOPSIS\n.B comanda\n.RI [ COMMAND ]\n.RI [ flags ]\n")
 	fmt.Fprintf(&b, ".SH DESCRIPTION\n%s\n.SH COMMANDS\n", roff(aboutComanda))
 	for _, leaf := range root.Leaves(true) {
