@@ -286,7 +286,7 @@ func (p program) serveThen(ctx context.Context, c cli.ServeConfig, crashPlan str
 	}
 	base = endpoints[0].Base
 	defer a.startCare(ctx, p.service)() // the doors are open
-	c.LogListening(a.log, endpoints, a.db.Path())
+	c.LogListening(a.log, endpoints, a.db.Path(), cli.Modes(targetNames, c.Remote.Targets))
 	if p.terminal {
 		cli.Banner(p.stderr, p.banner(c, k, endpoints, a.db.Path(), more))
 	}
@@ -315,9 +315,7 @@ func (a *appliance) prepare(ctx context.Context, c cli.ServeConfig, k keys) erro
 	if c.NoRelay {
 		a.loop, a.dog.Loop = nil, nil
 	}
-	if k.pair != nil {
-		a.dog.Also = alsoOf(a.dog.Also, k.pair)
-	}
+	a.dog.Also = alsoOf(a.dog.Also, k)
 	if err := a.db.Update(ctx, (*store.Tx).Touch); err != nil {
 		return fmt.Errorf("make sure of what an earlier process left behind: %w", err)
 	}
@@ -432,11 +430,30 @@ func (k keys) watch(ctx context.Context, log *slog.Logger) (ended func()) {
 	return all.Wait
 }
 
-// alsoOf adds what is to be said of the certificate to what others have found out.
-func alsoOf(others func() (wrong, warnings []relay.Trouble), pair *certificate.Pair) func() (wrong, warnings []relay.Trouble) {
+// troubles are the causes why what is in the files is not in force, or will soon be good no longer, with their details.
+func (k keys) troubles() (causes, details []string) {
+	if k.pair != nil {
+		causes, details = k.pair.Warnings(time.Now())
+	}
+	add := func(trouble string) {
+		if trouble != "" {
+			causes, details = append(causes, "secrets not replaced"), append(details, trouble)
+		}
+	}
+	if k.admin != nil {
+		add(k.admin.Trouble())
+	}
+	for _, s := range k.senders {
+		add(s.Secrets.Trouble())
+	}
+	return causes, details
+}
+
+// alsoOf adds what is to be said of the keys to what others have found out.
+func alsoOf(others func() (wrong, warnings []relay.Trouble), k keys) func() (wrong, warnings []relay.Trouble) {
 	return func() (wrong, warnings []relay.Trouble) {
 		wrong, warnings = others()
-		causes, details := pair.Warnings(time.Now())
+		causes, details := k.troubles()
 		for i := range causes {
 			warnings = append(warnings, relay.Trouble{Condition: store.Condition{Cause: causes[i], Detail: details[i]}})
 		}

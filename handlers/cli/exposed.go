@@ -2,7 +2,9 @@ package cli
 
 import (
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -30,16 +32,20 @@ func (c ServeConfig) WarnOfExposure(watch func() (reasons, warnings []string)) f
 	}
 }
 
-// LogListening names the endpoints of the server on a file, and warns of one by which anybody may send orders, or
+// LogListening names the endpoints of the server on a file and where its targets' effects go, lab or real, and warns of one by which anybody may send orders, or
 // through which passwords are seen.
-func (c ServeConfig) LogListening(log *slog.Logger, all []Endpoint, file string) {
+func (c ServeConfig) LogListening(log *slog.Logger, all []Endpoint, file string, targets map[string]string) {
 	if c.Exposed() {
 		log.Warn(exposed+"; `comanda passwd` sets one", "url", all[0].Base)
 	}
 	if !onlyHere(c.Addr) && strings.HasPrefix(all[0].Base, "http:") {
 		log.Warn("passwords, sessions and tokens cross the network in clear at this address", "url", all[0].Base)
 	}
-	log.Info("listening", "url", all[0].Base, "db", file)
+	var modes []any
+	for _, name := range slices.Sorted(maps.Keys(targets)) {
+		modes = append(modes, slog.String(name, targets[name]))
+	}
+	log.Info("listening", "url", all[0].Base, "db", file, slog.Group("targets", modes...))
 	for _, e := range all[1:] {
 		log.Info("listening for webhooks alone", "url", e.Base)
 	}

@@ -59,6 +59,9 @@ func (p *PasswordFile) Use(ctx context.Context, db *store.DB) error {
 	return nil
 }
 
+// Trouble says that what the file holds now is not in force, and why; "" when it is.
+func (p *PasswordFile) Trouble() string { return p.file.Trouble() }
+
 // Watch does so whenever the file changes, until ctx ends.
 func (p *PasswordFile) Watch(ctx context.Context, log *slog.Logger) { p.file.Watch(ctx, log) }
 

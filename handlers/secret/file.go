@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,8 +24,8 @@ type File struct {
 	path string
 	flag string
 	take func(text []byte) error
-	text []byte // that take took last
-	told string // why it could not be read again, so that it is said once
+	text []byte                 // that take took last
+	told atomic.Pointer[string] // why what it holds now is not in force; nil when it is
 }
 
 // Open reads a file and has take bring its text into force, now and whenever it changes. flag names the setting in what
@@ -95,9 +96,8 @@ func (f *File) Watch(ctx context.Context, log *slog.Logger) {
 func (f *File) Reread(log *slog.Logger) {
 	text, err := Read(f.path)
 	if err == nil && bytes.Equal(text, f.text) {
-		if f.told != "" {
+		if f.told.Swap(nil) != nil {
 			log.Info("the file of secrets can be read again and is as before", "setting", f.flag)
-			f.told = ""
 		}
 		return
 	}
@@ -105,15 +105,31 @@ func (f *File) Reread(log *slog.Logger) {
 		err = f.take(text)
 	}
 	if err != nil {
-		if f.told != err.Error() {
-			f.told = err.Error()
+		if why := err.Error(); f.why() != why {
+			f.told.Store(&why)
 			log.Warn("the secrets were not read again; those of before stay in force", "setting", f.flag, "error", err)
 		}
 		return
 	}
-	f.text, f.told = text, ""
+	f.text = text
+	f.told.Store(nil)
 	log.Info("the secrets have changed and are in force", "setting", f.flag)
 	f.WarnIfOpen(log)
+}
+
+func (f *File) why() string {
+	if told := f.told.Load(); told != nil {
+		return *told
+	}
+	return ""
+}
+
+// Trouble says in a sentence that what the file holds now is not in force, and why; "" when it is.
+func (f *File) Trouble() string {
+	if why := f.why(); why != "" {
+		return fmt.Sprintf("the secrets of %s were not read again (%s); those of before stay in force", f.flag, why)
+	}
+	return ""
 }
 
 // WarnIfOpen does not refuse: what mounts secrets into a container often makes them readable.

@@ -41,6 +41,9 @@ func (r *Ring) take(text []byte) error {
 	return err
 }
 
+// Trouble says that what the file holds now is not in force, and why; "" when it is.
+func (r *Ring) Trouble() string { return r.file.Trouble() }
+
 // Watch reads the file again each second until ctx ends, so that secrets are rotated without a restart. What can't
 // be read, or holds no good secrets, changes nothing and is said once.
 func (r *Ring) Watch(ctx context.Context, log *slog.Logger) { r.file.Watch(ctx, log) }
