@@ -65,9 +65,6 @@ var allowed = map[string]map[string]string{
 		`Open: sql.Open("sqlite", dsn.String())`:                                   "SQLite itself, on the world's own file",
 		"makePrivate: os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)": "a new file of the world's own, before SQLite knows it",
 	},
-	"handlers/cli/passwd.go": {
-		"password: os.Open(c.PasswordFile)": "a password, read before any file of ours is open",
-	},
 	"handlers/certificate/pair.go": {
 		"readFile: os.Open(path)": "a certificate or its key: a plain file of at most 256 KiB, and of a database's size only when it is named by mistake, before any is open, or replaced by one",
 	},
@@ -78,7 +75,7 @@ var allowed = map[string]map[string]string{
 		"secret: os.ReadFile(path)": "a token, read with the settings, before any file of ours is open",
 	},
 	"handlers/secret/file.go": {
-		"read: os.Open(path)": "a file of secrets: a plain one of at most 16 KiB, and the smallest database of ours is larger",
+		"Read: os.Open(path)": "a file of secrets: a plain one of at most 16 KiB, and the smallest database of ours is larger",
 	},
 	"main.go": {
 		`demo: os.MkdirTemp("", "comanda-demo-")`: "a new directory",
