@@ -111,7 +111,16 @@ func TestHealthOverTLS(t *testing.T) {
 	if code := b.run("health", "--url", s.URL, "--ca", ca); code != 0 {
 		t.Errorf("exit %d: %s", code, b.err.String())
 	}
-	b.failed(t, exitFailed, "certificate", "health", "--url", s.URL)
+	b.failed(t, exitFailed, "with --ca", "health", "--url", s.URL)
+	address := strings.TrimPrefix(s.URL, "https://")
+	b.failed(t, exitFailed, "speaks TLS: name its certificate", "health", "--addr", address)
+	if code := b.run("health", "--addr", address, "--tls-cert", ca); code != 0 {
+		t.Errorf("with the server's own certificate: exit %d: %s", code, b.err.String())
+	}
+	b.failed(t, exitFailed, "--tls-cert can't be read", "health", "--addr", address, "--tls-cert", ca+".missing")
+	plain := httptest.NewServer(s.Config.Handler)
+	defer plain.Close()
+	b.failed(t, exitFailed, "it speaks no TLS", "health", "--addr", strings.TrimPrefix(plain.URL, "http://"), "--tls-cert", ca)
 	b.failed(t, exitUsage, "--ca", "health", "--url", s.URL, "--ca", ca+".missing")
 	if err := os.WriteFile(ca, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)

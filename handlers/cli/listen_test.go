@@ -2,6 +2,7 @@ package cli
 
 import (
 	"net"
+	"strings"
 	"testing"
 	"time"
 )
@@ -55,5 +56,19 @@ func TestListenerWaitsForAPlace(t *testing.T) {
 	l.Close()
 	if err := <-ended; err == nil {
 		t.Error("a closed listener accepts")
+	}
+}
+
+// An address that this machine has not is told from one that somebody uses.
+func TestMayListenSaysWhatToDo(t *testing.T) {
+	used, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer used.Close()
+	for addr, want := range map[string]string{used.Addr().String(): "stop what uses it", "203.0.113.9:0": "this machine has no such address"} { // RFC 5737
+		if err := MayListen(addr); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", addr, err)
+		}
 	}
 }

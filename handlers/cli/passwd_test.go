@@ -46,6 +46,11 @@ func TestPasswd(t *testing.T) {
 		t.Errorf("in a new file: %d %s", code, b.out.String())
 	}
 	b.failed(t, exitFailed, "there is no account ana", "passwd", "ana", "--remove", "--db", db)
+	other := filepath.Join(t.TempDir(), "other.db")
+	b.passwd(goodPassword, "passwd", "--db", other)
+	if code := b.run("passwd", "admin", "--remove", "--db", other); code != 0 || !strings.Contains(b.err.String(), "that was the last account") {
+		t.Errorf("the last one's removal exits %d: %s", code, b.err.String())
+	}
 	if code := b.run("sql", "SELECT group_concat(action || ' ' || subject, ', ') FROM operator_log WHERE who LIKE 'cli %'", "--db", db); code != 0 || !strings.Contains(b.out.String(), "password set account admin, password set account ana, password set account ana, account removed account ana") {
 		t.Errorf("the operator log says %s", b.out.String())
 	}
@@ -110,6 +115,7 @@ func TestAddressWantsAnAccount(t *testing.T) {
 			b.failed(t, exitUsage, way, "serve", "--addr", addr, "--db", db)
 		}
 	}
+	b.failed(t, exitUsage, "--require-login asks for a password and nobody has one", "serve", "--addr", "127.0.0.1:8080", "--require-login", "--db", db)
 	if _, err := os.Stat(db); err == nil {
 		t.Error("a start that was refused has made a file")
 	}
