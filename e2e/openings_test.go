@@ -66,10 +66,7 @@ var allowed = map[string]map[string]string{
 		"makePrivate: os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)": "a new file of the world's own, before SQLite knows it",
 	},
 	"handlers/certificate/pair.go": {
-		"readFile: os.Open(path)": "a certificate or its key: a plain file of at most 256 KiB, and of a database's size only when it is named by mistake, before any is open, or replaced by one",
-	},
-	"handlers/cli/health.go": {
-		"readPEM: os.Open(path)": "certificates, by a process that opens no file of ours",
+		"ReadFile: os.Open(path)": "a certificate or its key: a plain file of at most 256 KiB, and of a database's size only when it is named by mistake, before any is open, or replaced by one",
 	},
 	"handlers/cli/targets_flags.go": {
 		"secret: os.ReadFile(path)": "a token, read with the settings, before any file of ours is open",

@@ -59,15 +59,15 @@ func Open(certFile, keyFile string) (*Pair, error) {
 }
 
 func (p *Pair) files() (c contents, err error) {
-	if c.cert, err = readFile("--tls-cert", p.certFile); err != nil {
+	if c.cert, err = ReadFile("--tls-cert", p.certFile); err != nil {
 		return c, err
 	}
-	c.key, err = readFile("--tls-key", p.keyFile)
+	c.key, err = ReadFile("--tls-key", p.keyFile)
 	return c, err
 }
 
-// readFile takes plain files only, and opens none that is too large: it might be a database.
-func readFile(flag, path string) ([]byte, error) {
+// ReadFile reads a file of certificates or keys, of 256 KiB at most. It takes plain files only, and opens none that is too large: it might be a database.
+func ReadFile(flag, path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:

@@ -14,9 +14,10 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"time"
+
+	"comanda/handlers/certificate"
 )
 
 // The bounds of asking a server how it is.
@@ -25,7 +26,6 @@ const (
 	healthEvery   = 200 * time.Millisecond
 	healthLongest = 64 << 10 // bytes of an answer
 	maxHealthWait = time.Hour
-	maxCAFile     = 1 << 20
 )
 
 // readinessAnswer is what GET /readyz says, and what --json prints with the address that was asked.
@@ -118,7 +118,7 @@ var errCertificate = errors.New("the certificate can't be believed")
 
 // hasCertificate reads the file anew for each connection: it may be replaced while health waits.
 func (c *healthCmd) hasCertificate(server tls.ConnectionState) error {
-	text, err := readPEM("--tls-cert", c.Cert)
+	text, err := certificate.ReadFile("--tls-cert", c.Cert)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errCertificate, err)
 	}
@@ -131,7 +131,7 @@ func (c *healthCmd) hasCertificate(server tls.ConnectionState) error {
 }
 
 func readCA(path string) (*x509.CertPool, error) {
-	text, err := readPEM("--ca", path)
+	text, err := certificate.ReadFile("--ca", path)
 	if err != nil {
 		return nil, err
 	}
@@ -140,19 +140,6 @@ func readCA(path string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("--ca %s holds no certificate in PEM form", path)
 	}
 	return roots, nil
-}
-
-func readPEM(flag, path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s can't be read: %w", flag, err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxCAFile))
-	if err != nil {
-		return nil, fmt.Errorf("%s can't be read: %w", flag, err)
-	}
-	return text, nil
 }
 
 // askUntil asks again and again for as long as wait, and once at least. It returns the last answer.
