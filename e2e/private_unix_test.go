@@ -141,6 +141,7 @@ func TestEverythingWrittenIsPrivate(t *testing.T) {
 
 			lab, dir := sightings{}, t.TempDir()
 			lab.during(t, dir, command("prove", "A", "--dir", dir, "--keep", filepath.Join(dir, "deep", "kept")), "")
+			lab.look(t, dir) // what is kept stays, however late it came
 			lab.judge(t, "comanda-prove-*", "comanda-prove-*/*", "comanda-prove-*/*/*.db", "deep", "deep/kept", "deep/kept/A.db")
 
 			demo, tmp := sightings{}, t.TempDir()
