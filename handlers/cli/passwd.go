@@ -143,47 +143,57 @@ func readPassword(from io.Reader) (string, error) {
 	return door.PasswordIn(text), nil
 }
 
+// askPassword hushes the terminal before the first question and lets go of it after the last one, interrupted or not. Nothing
+// else touches its state: what is still waiting for a key when the program is interrupted could not put it back in time.
 func (s *session) askPassword(terminal *os.File, name string) (string, error) {
-	first, err := s.askOnce(terminal, "Password of "+name+": ")
+	fd := int(terminal.Fd())
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return "", fmt.Errorf("the terminal can't be asked for a password: %w", err)
+	}
+	defer term.Restore(fd, before)
+	asked := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{terminal, s.program.Stderr}, "")
+	first, err := s.askOnce(asked, "Password of "+name+": ")
 	if err != nil {
 		return "", err
 	}
 	if fault := door.CheckPassword(first); fault != "" {
 		return "", Usage(fmt.Errorf("the password %s", fault))
 	}
-	second, err := s.askOnce(terminal, "The same again: ")
+	second, err := s.askOnce(asked, "The same again: ")
 	if err == nil && first != second {
 		err = Usage(errors.New("the two passwords differ: nothing was changed"))
 	}
 	return first, err
 }
 
-// askOnce reads a line that is not shown. Interrupted, it leaves the terminal as it was.
-func (s *session) askOnce(terminal *os.File, prompt string) (string, error) {
-	fd := int(terminal.Fd())
-	before, err := term.GetState(fd)
-	if err != nil {
-		return "", fmt.Errorf("the terminal can't be asked for a password: %w", err)
-	}
-	fmt.Fprint(s.program.Stderr, prompt)
+// askOnce reads a line that is not shown. Ctrl-C and Ctrl-D are keys like others here, and interrupt as a signal does.
+func (s *session) askOnce(asked *term.Terminal, prompt string) (string, error) {
 	type answer struct {
-		line []byte
+		line string
 		err  error
 	}
 	answered := make(chan answer, 1)
 	go func() {
-		line, err := term.ReadPassword(fd)
+		line, err := asked.ReadPassword(prompt)
 		answered <- answer{line, err}
 	}()
-	defer fmt.Fprintln(s.program.Stderr)
 	select {
 	case a := <-answered:
-		if a.err != nil {
+		switch {
+		case errors.Is(a.err, io.EOF):
+			return "", errInterrupted
+		case a.err != nil && !errors.Is(a.err, term.ErrPasteIndicator):
 			return "", fmt.Errorf("the password can't be read: %w", a.err)
 		}
-		return string(a.line), nil
+		return a.line, nil
 	case <-s.ctx.Done():
-		_ = term.Restore(fd, before)
-		return "", errors.New("interrupted: nothing was changed")
+		fmt.Fprint(s.program.Stderr, "\r\n")
+		return "", errInterrupted
 	}
 }
+
+var errInterrupted = errors.New("interrupted: nothing was changed")

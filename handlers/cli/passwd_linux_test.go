@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -47,59 +46,73 @@ func echoes(t *testing.T, f *os.File) bool {
 	return state.Lflag&unix.ECHO != 0
 }
 
-// prompted is what the program says, and tells of each question.
+// prompted is what the program says, and does as it is told at each question.
 type prompted struct {
-	mu   sync.Mutex
-	said strings.Builder
-	ask  chan struct{}
+	mu       sync.Mutex
+	said     strings.Builder
+	question func()
 }
 
 func (p *prompted) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if strings.HasSuffix(string(b), ": ") {
-		defer func() { p.ask <- struct{}{} }()
+		p.question()
 	}
 	return p.said.Write(b)
 }
 
-// At a terminal the password is asked for twice and not shown; an interruption leaves the terminal as it was.
+// At a terminal the password is asked for twice and not shown; whatever ends the questions leaves the terminal as it was.
 func TestPasswdAtATerminal(t *testing.T) {
-	ours, theirs := terminal(t)
-	b, db := newBench(), filepath.Join(t.TempDir(), "c.db")
-	asked := &prompted{ask: make(chan struct{}, 4)}
-	b.program.Stdin, b.program.Stderr = theirs, asked
-	shown := bufio.NewReader(ours)
-	answers := func(ctx context.Context, lines ...string) (code int) {
-		done := make(chan int, 1)
-		go func() { done <- Run(ctx, []string{"passwd", "--db", db}, b.program) }()
-		for _, line := range lines {
-			<-asked.ask
-			for giveUp := time.Now().Add(10 * time.Second); echoes(t, theirs) && time.Now().Before(giveUp); {
-				time.Sleep(time.Millisecond)
+	const signal = "a signal, not a key"
+	for name, c := range map[string]struct {
+		keys []string
+		code int
+		says string
+	}{
+		"twice the same":      {[]string{goodPassword + "\r", goodPassword + "\r"}, 0, "The same again: "},
+		"two that differ":     {[]string{goodPassword + "\r", "another password\r"}, exitUsage, "two passwords differ"},
+		"one that is short":   {[]string{"short\r"}, exitUsage, "the password"},
+		"a signal":            {[]string{signal}, exitFailed, "interrupted: nothing was changed"},
+		"a signal in between": {[]string{goodPassword + "\r", signal}, exitFailed, "interrupted: nothing was changed"},
+		"Ctrl-C":              {[]string{"half a pass\x03"}, exitFailed, "interrupted: nothing was changed"},
+		"Ctrl-D":              {[]string{goodPassword + "\r", "\x04"}, exitFailed, "interrupted: nothing was changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs := terminal(t)
+			ctx, interrupt := context.WithCancel(t.Context())
+			asked := &prompted{}
+			asked.question = func() {
+				if echoes(t, theirs) {
+					t.Error("the question is asked of a terminal that shows the answer")
+				}
+				if len(c.keys) == 0 {
+					t.Error("one question too many")
+					interrupt()
+					return
+				}
+				keys := c.keys[0]
+				if c.keys = c.keys[1:]; keys == signal {
+					interrupt()
+				} else if _, err := io.WriteString(ours, keys); err != nil {
+					t.Error(err)
+				}
 			}
-			if _, err := io.WriteString(ours, line+"\n"); err != nil {
+			b := newBench()
+			b.program.Stdin, b.program.Stderr = theirs, asked
+			code := Run(ctx, []string{"passwd", "--db", filepath.Join(t.TempDir(), "c.db")}, b.program)
+			if code != c.code || !strings.Contains(asked.said.String(), c.says) || len(c.keys) > 0 {
+				t.Errorf("it exits %d with %d answers left: %s", code, len(c.keys), asked.said.String())
+			}
+			if !echoes(t, theirs) {
+				t.Error("the terminal is left dumb")
+			}
+			if _, err := io.WriteString(theirs, "all\n"); err != nil {
 				t.Error(err)
 			}
-		}
-		code = <-done
-		if _, err := io.WriteString(theirs, "all\n"); err != nil {
-			t.Error(err)
-		}
-		if text, err := shown.ReadString('\n'); err != nil || text != "all\r\n" {
-			t.Errorf("the terminal has shown %q, %v", text, err)
-		}
-		return code
-	}
-	if code := answers(t.Context(), goodPassword, goodPassword); code != 0 || !echoes(t, theirs) {
-		t.Errorf("passwd exits %d: %s", code, asked.said.String())
-	}
-	if code := answers(t.Context(), goodPassword, "another password"); code != exitUsage || !strings.Contains(asked.said.String(), "two passwords differ") {
-		t.Errorf("two that differ exit %d: %s", code, asked.said.String())
-	}
-	ctx, interrupt := context.WithCancel(t.Context())
-	go func() { <-asked.ask; interrupt() }()
-	if code := answers(ctx); code != exitFailed || !echoes(t, theirs) || !strings.Contains(asked.said.String(), "interrupted") {
-		t.Errorf("an interruption exits %d, and the terminal is left dumb: %t", code, !echoes(t, theirs))
+			if shown, err := bufio.NewReader(ours).ReadString('\n'); err != nil || shown != "all\r\n" {
+				t.Errorf("the terminal has shown %q, %v", shown, err)
+			}
+		})
 	}
 }
