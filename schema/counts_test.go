@@ -86,6 +86,29 @@ func TestCountsLeaveTheRailAlone(t *testing.T) {
 	want(t, db, `SELECT count(*) FROM ticket_replaced`, "0")
 }
 
+// Whoever gives what it makes done a new place in the sequence counts it, and nobody but that: the state that it was in,
+// and every other end, is counted here.
+func TestDoneWithAPlaceIsCountedByItsMaker(t *testing.T) {
+	for _, c := range []struct{ from, want string }{
+		{insert("outbox", "status", "'review'"), ""},
+		{insert("outbox", "status", "'dead'", "processed_at", "1"), ""},
+		{insert("outbox"), ""},
+		{insert("outbox", "status", "'processing'", "claim_token", "'t'", "lease_holder", "'h'", "lease_ms", "1"), ""},
+		{insert("outbox", "status", "'done'", "processed_at", "1"), "issue_refund done 1"},
+	} {
+		db, _ := newFile(t)
+		mustExec(t, db, c.from)
+		mustExec(t, db, `UPDATE outbox SET status = 'done', processed_at = 2, claim_token = NULL, lease_holder = NULL, lease_ms = NULL, ended_seq = 7`)
+		if kept := look(t, db, `SELECT coalesce((`+sqlKept+`), '')`); kept != c.want {
+			t.Errorf("%s, made done: kept %q, want %q", c.from, kept, c.want)
+		}
+	}
+	db, _ := newFile(t)
+	mustExec(t, db, insert("outbox"))
+	mustExec(t, db, `UPDATE outbox SET status = 'dead', processed_at = 2, ended_seq = 7`)
+	want(t, db, sqlKept, "issue_refund dead 1")
+}
+
 // A ticket that is done is not swept away by an UPDATE of another.
 func TestUpdateReplacesNoTicket(t *testing.T) {
 	db, _ := newFile(t)

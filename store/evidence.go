@@ -3,7 +3,7 @@ package store
 // What is not at its end otherwise becomes done, whoever has it now: the token of a claim that is under way
 // is gone with it. $1 is a JSON array of ids.
 const sqlDoneByEvidence = `UPDATE outbox SET status = 'done', processed_at = $2, claim_token = NULL, lease_holder = NULL, lease_ms = NULL, detail = '', ended_seq = $3
-	WHERE id IN (SELECT value FROM json_each($1)) AND status || '' IN ('pending', 'processing', 'review') RETURNING id`
+	WHERE id IN (SELECT value FROM json_each($1)) AND status || '' IN ('pending', 'processing', 'review') RETURNING id, effect_type`
 
 const sqlLedgerByEvidence = `INSERT INTO ledger (effect_key, order_id, effect_type, status, created_at, how, seq)
 	SELECT idempotency_key, aggregate_id, $2, 'done', $3, $4, $5 FROM outbox WHERE id IN (SELECT value FROM json_each($1))
@@ -48,11 +48,10 @@ func (tx *Tx) RememberAll(tickets []int64, ledgerType, how string) (map[int64]Se
 	if _, err := tx.exec(sqlLedgerByEvidence, ids, ledgerType, tx.now, how, seq); err != nil {
 		return nil, err
 	}
-	ended, err := collect(tx, sqlDoneByEvidence, []any{ids, tx.now, seq}, func(scan func(...any) error, id *int64) error { return scan(id) })
+	ended, err := tx.makeDone(sqlDoneByEvidence, ids, tx.now, seq)
 	if err != nil {
 		return nil, err
 	}
-	tx.wrote = tx.wrote || len(ended) > 0
 	settled := make(map[int64]Settled, len(tickets))
 	for _, id := range ended {
 		settled[id] = Done

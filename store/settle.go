@@ -15,11 +15,11 @@ const (
 // Settling names the token: a worker that lost its lease changes nothing. $1 is a JSON array of ids, so
 // that a whole claim costs one statement.
 const sqlDone = `UPDATE outbox SET status = 'done', processed_at = $3, claim_token = NULL, lease_holder = NULL, lease_ms = NULL, detail = '', ended_seq = $4
-	WHERE id IN (SELECT value FROM json_each($1)) AND status || '' = 'processing' AND claim_token = $2 RETURNING id`
+	WHERE id IN (SELECT value FROM json_each($1)) AND status || '' = 'processing' AND claim_token = $2 RETURNING id, effect_type`
 
 // What the fence keeps from happening: the same without the token.
 const sqlDoneUnfenced = `UPDATE outbox SET status = 'done', processed_at = $3, claim_token = NULL, lease_holder = NULL, lease_ms = NULL, detail = '', ended_seq = $4
-	WHERE id IN (SELECT value FROM json_each($1)) AND $2 <> '' RETURNING id`
+	WHERE id IN (SELECT value FROM json_each($1)) AND $2 <> '' RETURNING id, effect_type`
 
 // The ledger is the lock of the effect: a row that is there already is not new, and nothing goes out.
 const sqlInsertLedger = `INSERT INTO ledger (effect_key, order_id, effect_type, status, created_at, how, seq)
@@ -76,7 +76,33 @@ func (tx *Tx) markDone(ids []int64, token string, seq int64) ([]int64, error) {
 	if !withFence {
 		text = sqlDoneUnfenced
 	}
-	return collect(tx, text, []any{idList(ids), token, tx.now, seq}, func(scan func(...any) error, id *int64) error { return scan(id) })
+	return tx.makeDone(text, idList(ids), token, tx.now, seq)
+}
+
+// The outbox's own triggers leave those to be counted here that become done with a new place in the sequence.
+const sqlCountDone = `INSERT INTO ticket_counts (effect_type, status, n) VALUES ($1, 'done', $2)
+	ON CONFLICT (effect_type, status) DO UPDATE SET n = n + excluded.n`
+
+// makeDone runs a statement that makes tickets done, counts them, and returns their ids.
+func (tx *Tx) makeDone(text string, args ...any) (ids []int64, err error) {
+	made := map[string]int64{}
+	err = tx.each(text, args, func(scan func(...any) error) error {
+		var id int64
+		var kind string
+		err := scan(&id, &kind)
+		ids = append(ids, id)
+		made[kind]++
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for kind, n := range made {
+		if _, err := tx.exec(sqlCountDone, kind, n); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
 }
 
 // idList is ids as a JSON array, for json_each.
