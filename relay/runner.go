@@ -106,6 +106,7 @@ type Runner struct {
 	watch     *store.Watch
 	turn      chan struct{}            // held by the local pass that runs
 	wanted    atomic.Int32             // who waits for the turn
+	carrying  chan struct{}            // held by the local pass that carries out
 	lanes     []*lane                  // one for each target outside
 	targetOf  map[string]string        // the target of each effect type
 	elsewhere atomic.Pointer[[]string] // targets of other processes, see unaddressed
@@ -114,7 +115,7 @@ type Runner struct {
 // NewRunner returns a Runner. It starts nothing.
 func NewRunner(opt Options) *Runner {
 	opt = opt.withDefaults()
-	r := &Runner{opt: opt, watch: opt.DB.NewWatch(opt.Holder.ID), turn: make(chan struct{}, 1),
+	r := &Runner{opt: opt, watch: opt.DB.NewWatch(opt.Holder.ID), turn: make(chan struct{}, 1), carrying: make(chan struct{}, 1),
 		targetOf: map[string]string{}}
 	for kind, effect := range opt.Effects {
 		r.targetOf[kind] = effect.Kind().KeyPrefix
