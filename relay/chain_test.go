@@ -89,6 +89,11 @@ func TestDrainInTwoStrands(t *testing.T) {
 			if done := counts(t, db).Done; done != 60 || claims != c.most || ran > 2 {
 				t.Errorf("%d done, %d claims at once, want %d; %d effects at once with 2 workers", done, claims, c.most, ran)
 			}
+			for id := range int64(60) {
+				if got := ticket(t, db, id+1); got.Attempts != 1 {
+					t.Errorf("ticket %d was claimed %d times: there was no worker for it", got.ID, got.Attempts)
+				}
+			}
 		})
 	}
 }

@@ -14,8 +14,8 @@ import (
 // ApplicationID marks a SQLite file as ours (PRAGMA application_id). It spells "CMND".
 const ApplicationID = 0x434D4E44
 
-// PageSize is the page size of a new file in bytes. It can't be changed later without a VACUUM
-// outside WAL mode; 4096 is SQLite's default and the block size of most disks.
+// PageSize is the page size of every file in bytes, which is SQLite's default and the block size of most disks: a write
+// that the power cuts short can spoil no page but the one that it is about, and that stands in the -wal.
 const PageSize = 4096
 
 // Step is one embedded migration. A released step is never edited; a change is a new step.

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"comanda/schema"
 )
 
 // This file is what differs between SQLite and another database: how a connection is opened and
@@ -46,7 +44,6 @@ func writerDSN(path string, busy time.Duration, synchronous string, fresh bool) 
 	q.Set("_synchronous", synchronous)
 	q.Set("_foreign_keys", "ON")
 	q.Set("_txlock", "immediate")
-	q.Add("_pragma", fmt.Sprintf("page_size(%d)", schema.PageSize))
 	q.Add("_pragma", fmt.Sprintf("cache_size(%d)", cacheKiB))
 	q.Add("_pragma", "temp_store(2)")
 	q.Add("_pragma", fmt.Sprintf("wal_autocheckpoint(%d)", walPages))
