@@ -81,7 +81,11 @@ func (r *Runner) chain(ctx context.Context, beat func()) (more bool, err error) 
 	widen := func() {
 		also.panics = guarded(func() { also.more, also.err = r.follow(ctx, &strand{ended: &ended}, beat) })
 	}
-	more, err = r.follow(ctx, &strand{ended: &ended, widen: sync.OnceFunc(func() { beside.Go(widen) })}, beat)
+	more, err = r.follow(ctx, &strand{ended: &ended, widen: sync.OnceFunc(func() {
+		if r.strands > 1 {
+			beside.Go(widen)
+		}
+	})}, beat)
 	beside.Wait()
 	if also.panics != nil {
 		panic(also.panics)

@@ -113,13 +113,13 @@ func claimsAtWork(ctx context.Context, db *store.DB) (n int, err error) {
 // Whichever strand panics, drain does, once the other has ended; nothing stays claimed for long and the next drain
 // goes on.
 func TestStrandPanics(t *testing.T) {
-	for at := range int32(6) {
+	for at := range int32(12) {
 		db := openFile(t)
-		var claims atomic.Int32
+		var told atomic.Int32
 		r := newRunner(t, db, nil, func(o *Options) {
 			o.Batch = 2
-			o.Crash = func(point string) {
-				if point == "relay.claimed" && claims.Add(1) == at+1 {
+			o.Observe.Turn = func(string, string, time.Duration) {
+				if told.Add(1) == at+1 {
 					panic("here")
 				}
 			}
@@ -127,13 +127,13 @@ func TestStrandPanics(t *testing.T) {
 		put(t, db, 40)
 		err := guarded(func() { _ = r.drain(t.Context(), func() {}) })
 		if err == nil || !strings.Contains(err.Error(), "panic in the relay: ") || !strings.Contains(err.Error(), "here") {
-			t.Fatalf("claim %d: drain ended with %v", at+1, err)
+			t.Fatalf("turn %d: drain ended with %v", at+1, err)
 		}
 		if err := r.drain(t.Context(), func() {}); err != nil {
 			t.Fatal(err)
 		}
 		if c := counts(t, db); c.Done != 40 {
-			t.Errorf("claim %d: %+v after the next drain", at+1, c)
+			t.Errorf("turn %d: %+v after the next drain", at+1, c)
 		}
 	}
 }

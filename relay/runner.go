@@ -38,7 +38,7 @@ type Options struct {
 	Batch   int                // tickets a claim; 0 means 100
 	Lease   time.Duration      // 0 means 2 minutes
 	Workers int                // tickets carried out at once; 0 means 4
-	Crash   func(point string) // the crash points of proofs; nil does nothing
+	Crash   func(point string) // the crash points of proofs; nil does nothing. With it one claim is in hand at a time
 	Log     *slog.Logger       // nil discards
 	Observe Observer           // its funcs may be nil
 
@@ -107,6 +107,7 @@ type Runner struct {
 	turn      chan struct{}            // held by the local pass that runs
 	wanted    atomic.Int32             // who waits for the turn
 	carrying  chan struct{}            // held by the local pass that carries out
+	strands   int                      // in which a drain goes on
 	lanes     []*lane                  // one for each target outside
 	targetOf  map[string]string        // the target of each effect type
 	elsewhere atomic.Pointer[[]string] // targets of other processes, see unaddressed
@@ -114,8 +115,12 @@ type Runner struct {
 
 // NewRunner returns a Runner. It starts nothing.
 func NewRunner(opt Options) *Runner {
+	strands := 2
+	if opt.Crash != nil { // a proof says what a kill at its point leaves
+		strands = 1
+	}
 	opt = opt.withDefaults()
-	r := &Runner{opt: opt, watch: opt.DB.NewWatch(opt.Holder.ID), turn: make(chan struct{}, 1), carrying: make(chan struct{}, 1),
+	r := &Runner{opt: opt, strands: strands, watch: opt.DB.NewWatch(opt.Holder.ID), turn: make(chan struct{}, 1), carrying: make(chan struct{}, 1),
 		targetOf: map[string]string{}}
 	for kind, effect := range opt.Effects {
 		r.targetOf[kind] = effect.Kind().KeyPrefix
