@@ -55,6 +55,21 @@ func TestCountsOfSettledTickets(t *testing.T) {
 	}
 }
 
+// What is remembered becomes done from wherever it was, and is counted there no more.
+func TestCountsOfRememberedTickets(t *testing.T) {
+	db := openNew(t)
+	put(t, db, TicketIssueRefund, 3)
+	c := claim(t, db, ClaimRequest{Limit: 2})
+	update(t, db, func(tx *Tx) error { _, err := tx.Park(c.Token, c.Tickets[0].ID, "why"); return err })
+	if got, want := view(t, db, (*Tx).Counts), (Counts{Pending: 1, Processing: 1, Review: 1}); got != want {
+		t.Fatalf("got %+v, want %+v", got, want)
+	}
+	update(t, db, func(tx *Tx) error { _, err := tx.RememberAll([]int64{1, 2, 3}, "refund", "remote"); return err })
+	if got, want := view(t, db, (*Tx).Counts), (Counts{Done: 3}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 func TestWaitingOrders(t *testing.T) {
 	db := openNew(t)
 	other := raw(t, db.Path())
