@@ -19,9 +19,10 @@ var crashPointNames = []string{
 	"effect.before_send", "effect.after_send",
 }
 
-// CrashPoints reads a plan and returns the function that every crash point calls, which is nil for an empty plan. A plan is announced on warn. still runs what it is given while the process is in no write
-// transaction: a stop that is planned outside of one must not come upon another part of the process in the middle of
-// its own, whose lock would then be held for as long as the process is stopped.
+// CrashPoints reads a plan and returns the function that every crash point calls; of an empty plan that is nil. A plan
+// is announced on warn. still runs what it is given while the process is in no write transaction: a stop that is planned
+// outside of one must not come upon another part of the process in the middle of its own, whose lock would then be held
+// for as long as the process is stopped.
 func CrashPoints(plan string, warn io.Writer, still func(func())) (func(point string), error) {
 	if plan == "" {
 		return nil, nil

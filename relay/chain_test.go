@@ -12,15 +12,13 @@ import (
 	"comanda/store"
 )
 
-// A drain claims each batch but the first of a strand with the settlement of the one before: one commit a batch, and
-// a few more.
+// A drain claims each batch but the first with the settlement of the one before: one commit a batch, and one more.
 // What is carried out is claimed on disk, each claim passes its crash point once, and each ticket is claimed once.
 func TestDrainClaimsWithTheSettlement(t *testing.T) {
 	db := openFile(t)
-	const batch, batches = 5, 20
+	const batch, batches = 5, 6
 	var mu sync.Mutex
-	var unclaimed int
-	var claims atomic.Int32
+	var claims, unclaimed int
 	r := newRunner(t, db, func(_ context.Context, w store.Work) error {
 		err := db.View(t.Context(), func(tx *store.Tx) error {
 			all, err := tx.Tickets(store.TicketFilter{OrderID: w.OrderID, Limit: 1})
@@ -36,7 +34,7 @@ func TestDrainClaimsWithTheSettlement(t *testing.T) {
 		o.Batch = batch
 		o.Crash = func(point string) {
 			if point == "relay.claimed" {
-				claims.Add(1)
+				claims++
 			}
 		}
 	})
@@ -45,11 +43,11 @@ func TestDrainClaimsWithTheSettlement(t *testing.T) {
 	if err := r.drain(t.Context(), func() {}); err != nil {
 		t.Fatal(err)
 	}
-	if commits := db.Commits() - before; commits > batches+5 {
-		t.Errorf("%d commits for %d batches, want %d at most", commits, batches, batches+5)
+	if commits := db.Commits() - before; commits != batches+1 {
+		t.Errorf("%d commits for %d batches, want %d", commits, batches, batches+1)
 	}
-	if c := counts(t, db); c.Done != batch*batches || claims.Load() != batches || unclaimed != 0 {
-		t.Errorf("%+v, %d claims, %d carried out unclaimed", c, claims.Load(), unclaimed)
+	if c := counts(t, db); c.Done != batch*batches || claims != batches || unclaimed != 0 {
+		t.Errorf("%+v, %d claims, %d carried out unclaimed", c, claims, unclaimed)
 	}
 	for id := range int64(batch * batches) {
 		if got := ticket(t, db, id+1); got.Attempts != 1 {
@@ -83,11 +81,15 @@ func TestDrainInTwoStrands(t *testing.T) {
 				return err
 			}, func(o *Options) { o.Batch, o.Workers = 4, 2 })
 			put(t, db, 60)
+			before := db.Commits()
 			if err := r.drain(t.Context(), func() {}); err != nil {
 				t.Fatal(err)
 			}
 			if done := counts(t, db).Done; done != 60 || claims != c.most || ran > 2 {
 				t.Errorf("%d done, %d claims at once, want %d; %d effects at once with 2 workers", done, claims, c.most, ran)
+			}
+			if commits := db.Commits() - before; commits > 60/4+5 {
+				t.Errorf("%d commits for %d batches", commits, 60/4)
 			}
 			for id := range int64(60) {
 				if got := ticket(t, db, id+1); got.Attempts != 1 {
@@ -115,8 +117,13 @@ func claimsAtWork(ctx context.Context, db *store.DB) (n int, err error) {
 func TestStrandPanics(t *testing.T) {
 	for at := range int32(12) {
 		db := openFile(t)
-		var told atomic.Int32
-		r := newRunner(t, db, nil, func(o *Options) {
+		var told, running atomic.Int32
+		r := newRunner(t, db, func(context.Context, store.Work) error {
+			running.Add(1)
+			defer running.Add(-1)
+			time.Sleep(2 * time.Millisecond)
+			return nil
+		}, func(o *Options) {
 			o.Batch = 2
 			o.Observe.Turn = func(string, string, time.Duration) {
 				if told.Add(1) == at+1 {
@@ -128,6 +135,9 @@ func TestStrandPanics(t *testing.T) {
 		err := guarded(func() { _ = r.drain(t.Context(), func() {}) })
 		if err == nil || !strings.Contains(err.Error(), "panic in the relay: ") || !strings.Contains(err.Error(), "here") {
 			t.Fatalf("turn %d: drain ended with %v", at+1, err)
+		}
+		if n := running.Load(); n != 0 {
+			t.Errorf("turn %d: %d effects were under way when drain ended", at+1, n)
 		}
 		if err := r.drain(t.Context(), func() {}); err != nil {
 			t.Fatal(err)

@@ -120,8 +120,8 @@ func NewRunner(opt Options) *Runner {
 		strands = 1
 	}
 	opt = opt.withDefaults()
-	r := &Runner{opt: opt, strands: strands, watch: opt.DB.NewWatch(opt.Holder.ID), turn: make(chan struct{}, 1), carrying: make(chan struct{}, 1),
-		targetOf: map[string]string{}}
+	r := &Runner{opt: opt, watch: opt.DB.NewWatch(opt.Holder.ID), turn: make(chan struct{}, 1),
+		carrying: make(chan struct{}, 1), strands: strands, targetOf: map[string]string{}}
 	for kind, effect := range opt.Effects {
 		r.targetOf[kind] = effect.Kind().KeyPrefix
 	}
