@@ -218,13 +218,22 @@ func (a *appliance) remotes(ctx context.Context, targets []cli.TargetConfig) ([]
 				Rate: t.Rate, Concurrency: t.Concurrency, Credential: t.Token, Offline: known.OfflineSince != nil,
 				Door: effects.NewTarget(effects.TargetConfig{
 					Name: t.Name, URL: t.URL, Timeout: t.Timeout, Token: t.Token, LookupURL: t.LookupURL,
-					AcceptAny: t.AcceptAny, RejectCodes: t.RejectCodes, QuoteKey: t.QuoteKey,
+					AcceptAny: t.AcceptAny, RejectCodes: t.RejectCodes, QuoteKey: t.QuoteKey, Keep: keep(t),
 				}, nil),
 			})
 		}
 		return nil
 	})
 	return remotes, err
+}
+
+// keep is how many connections are kept for a target's next letters: none unless it honours keys, since what breaks
+// with one that was idle may have arrived, and is sent again.
+func keep(t cli.TargetConfig) int {
+	if t.KeyTTL == 0 {
+		return 0
+	}
+	return t.Concurrency
 }
 
 // close gives the relay's lock back only when nothing is carried out any more; otherwise the kernel lets

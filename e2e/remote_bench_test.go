@@ -57,9 +57,7 @@ func drainedTo(b *testing.B, addr string, n int) float64 {
 	if err := p.endAll(b.Context(), must(p.serve("", "--no-relay"))(b)); err != nil {
 		b.Fatal(err)
 	}
-	if err := p.byHand(b.Context(), fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-INSERT INTO outbox (aggregate_id, effect_type, payload, idempotency_key)
-SELECT 'ORD-' || i, 'issue_refund', '{"amount":2154.00,"currency":"MXN"}', 'refund:ORD-' || i FROM n;`, n), int64(n)); err != nil {
+	if err := p.byHand(b.Context(), manyRefunds(n), int64(n)); err != nil {
 		b.Fatal(err)
 	}
 	began := time.Now()

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -348,5 +351,132 @@ func TestStoryOfARemoteRefund(t *testing.T) {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("%q does not stand in the story (exit %d, %s):\n%s", want, code, stderr, stdout)
 		}
+	}
+}
+
+// breaking is a gateway that honours keys and lets connections stand; the first letter of a key meets what brk makes
+// of its number.
+type breaking struct {
+	*httptest.Server
+	connections atomic.Int64
+	mu          sync.Mutex
+	asked       map[string]int // letters by key
+	did         map[string]bool
+}
+
+func newBreaking(t *testing.T, brk func(n int, connection net.Conn, perform func())) *breaking {
+	t.Helper()
+	g := &breaking{asked: map[string]int{}, did: map[string]bool{}}
+	g.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		key := r.Header.Get("Idempotency-Key")
+		g.mu.Lock()
+		g.asked[key]++
+		first, n := g.asked[key] == 1, len(g.asked)
+		g.mu.Unlock()
+		perform := func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.did[key] = true
+		}
+		if first && brk != nil && n%10 == 0 {
+			c, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			brk(n/10, c, perform)
+			return
+		}
+		perform()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"rf_`+key+`"}`)
+	}))
+	g.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			g.connections.Add(1)
+		}
+	}
+	g.Start()
+	t.Cleanup(g.Close)
+	return g
+}
+
+// refundsTo lets a relay bring n refunds to a gateway, and returns the proof whose file it was.
+func refundsTo(t *testing.T, g *breaking, n int, flags ...string) *proof {
+	t.Helper()
+	p := onFile(t, builtProgram(t))
+	if err := p.endAll(t.Context(), must(p.serve("", "--no-relay"))(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.byHand(t.Context(), manyRefunds(n), int64(n)); err != nil {
+		t.Fatal(err)
+	}
+	r := must(p.relay("relay", "", append([]string{"--refund-url", g.URL + "/refunds", "--refund-rate", "0"}, flags...)...))(t)
+	if err := p.untilDrained(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.endAll(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// manyRefunds writes the tickets of n refunds by hand.
+func manyRefunds(n int) string {
+	return fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+INSERT INTO outbox (aggregate_id, effect_type, payload, idempotency_key)
+SELECT 'ORD-' || i, 'issue_refund', '{"amount":2154.00,"currency":"MXN"}', 'refund:ORD-' || i FROM n;`, n)
+}
+
+// A target that honours no keys gets each letter on a connection that carried nothing before.
+func TestConnectionsOfATargetWithoutKeys(t *testing.T) {
+	for ttl, want := range map[string]int64{"24h": 1, "0s": 5} {
+		g := newBreaking(t, nil)
+		refundsTo(t, g, 5, "--refund-key-ttl", ttl, "--refund-concurrency", "1")
+		if n := g.connections.Load(); n != want {
+			t.Errorf("--refund-key-ttl %s: %d connections for five letters, want %d", ttl, n, want)
+		}
+	}
+}
+
+// A gateway whose connections break as they are used again, with and without the refund: all go out, each once, and
+// nobody is asked.
+func TestConnectionsThatBreak(t *testing.T) {
+	const refunds = 500
+	g := newBreaking(t, func(n int, c net.Conn, perform func()) {
+		switch n % 5 {
+		case 0: // not done, and closed
+		case 1: // not done, and reset
+			_ = c.(*net.TCPConn).SetLinger(0)
+		case 2: // done, and closed
+			perform()
+		case 3: // done, and half an answer
+			perform()
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"id\":")
+		case 4: // done and answered, and closed without a word
+			perform()
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{\"id\":1}")
+		}
+	})
+	p := refundsTo(t, g, refunds, "--refund-concurrency", "16", "--retry-base", "10ms", "--retry-max", "50ms")
+	p.ask(t.Context(), `SELECT count(*) FROM outbox WHERE status = 'done';`, fmt.Sprint(refunds))
+	p.invariants(t.Context())
+	if !p.ok() {
+		t.Errorf("not every refund is done")
+	}
+	again := 0
+	for key, n := range g.asked {
+		if !g.did[key] || n > 2 {
+			t.Errorf("%s: %d letters, done: %t", key, n, g.did[key])
+		}
+		again += n - 1
+	}
+	if want := refunds / 10 * 4 / 5; len(g.asked) != refunds || again != want {
+		t.Errorf("%d refunds, %d sent again, want the %d that had no answer", len(g.asked), again, want)
+	}
+	if n := g.connections.Load(); n >= refunds {
+		t.Errorf("%d connections: none was used again", n)
 	}
 }

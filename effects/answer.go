@@ -24,12 +24,14 @@ type answer struct {
 	ambiguous  bool                       // it is an object that names a member twice, and may say anything
 	retryAfter time.Duration
 	location   string   // of a redirect, without its query
+	key        string   // the idempotency key that it says it belongs to; "" when it names none
 	cut        error    // the body did not arrive whole, or is too long
 	secrets    []string // of ours, which are not repeated if the target does
 }
 
 func (t *Target) read(ctx context.Context, res *http.Response) *answer {
-	a := &answer{status: res.StatusCode, retryAfter: RetryAfter(res.Header, t.now()), secrets: t.conf.secrets()}
+	a := &answer{status: res.StatusCode, retryAfter: RetryAfter(res.Header, t.now()), secrets: t.conf.secrets(),
+		key: strings.Trim(res.Header.Get("Idempotency-Key"), `"`)}
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
 		a.location = a.hide(whereTo(res))
 	}
@@ -86,6 +88,10 @@ func (a *answer) member(name string) string {
 	}
 	return ""
 }
+
+// isToAnother reports whether the answer says that it belongs to another key. On a connection that is used again a
+// target, or a proxy before it, that answers one request twice would otherwise answer the letter after it too.
+func (a *answer) isToAnother(key string) bool { return a.key != "" && a.key != key }
 
 func (a *answer) isJSON() bool { return a.object != nil }
 

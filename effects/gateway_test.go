@@ -338,7 +338,7 @@ func TestNothingIsSentTwice(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{\"id\":1}")
 		}
 	})
-	for name, rt := range map[string]http.RoundTripper{"kept": &http.Transport{}, "own": nil} {
+	for name, rt := range map[string]http.RoundTripper{"kept": NewTransport(1), "own": nil} {
 		requests.Store(0)
 		target := NewTarget(TargetConfig{URL: e.url, Timeout: time.Second}, rt)
 		first := target.Send(t.Context(), store.Letter{Key: "a", Body: []byte("{}")})

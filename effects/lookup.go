@@ -21,7 +21,7 @@ func (t *Target) Lookup(ctx context.Context, key string) store.Finding {
 		return store.Finding{Knowledge: store.Unclear, Detail: "the lookup's address can't be read"}
 	}
 	t.header(req)
-	x := t.roundTrip(ctx, req)
+	x := t.roundTrip(ctx, t.lookups, req)
 	if x.answer == nil {
 		return store.Finding{Knowledge: store.CouldNotAsk, Detail: "asked " + host(t.conf.LookupURL) + ": " + plain(x.err), Unreachable: true}
 	}

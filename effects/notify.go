@@ -21,10 +21,10 @@ type Notifier struct {
 	rt    http.RoundTripper
 }
 
-// NewNotifier returns a Notifier; rt nil means NewTransport.
+// NewNotifier returns a Notifier; rt nil means NewTransport(0).
 func NewNotifier(address string, plain bool, rt http.RoundTripper) *Notifier {
 	if rt == nil {
-		rt = NewTransport()
+		rt = NewTransport(0)
 	}
 	return &Notifier{URL: address, Plain: plain, rt: rt}
 }

@@ -13,6 +13,14 @@ import (
 
 // Send posts a letter once and tells what that found out.
 func (t *Target) Send(ctx context.Context, l store.Letter) store.Reply {
+	r := t.send(ctx, l)
+	if r.Evidence != store.Happened {
+		t.startAfresh()
+	}
+	return r
+}
+
+func (t *Target) send(ctx context.Context, l store.Letter) store.Reply {
 	ctx, cancel := context.WithTimeout(ctx, t.conf.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.conf.URL, bytes.NewReader(l.Body))
@@ -22,8 +30,10 @@ func (t *Target) Send(ctx context.Context, l store.Letter) store.Reply {
 	t.header(req)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Idempotency-Key", t.keyHeader(l.Key))
-	x := t.roundTrip(ctx, req)
+	x := t.roundTrip(ctx, t.letters, req)
 	switch {
+	case x.kept && x.answer != nil && x.answer.isToAnother(l.Key):
+		return store.Reply{Evidence: store.Unknown, Status: x.answer.status, Detail: "what came back is the answer to another key", Unreachable: true}
 	case x.answer != nil:
 		return t.weigh(x.answer)
 	case !x.sent:

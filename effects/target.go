@@ -27,30 +27,47 @@ type TargetConfig struct {
 	AcceptAny   bool          // a 2xx is done, whatever it says
 	RejectCodes []string      // what "code" of a 409 makes it a rejection
 	QuoteKey    bool          // the key as a structured field string, as draft-ietf-httpapi-idempotency-key-header has it
+	Keep        int           // connections that are kept for the next letters; 0 gives each letter one of its own
 }
 
 // Target sends to one target. It sends once: it repeats nothing by itself, follows no redirect, and takes
 // credentials to no other host.
 type Target struct {
-	conf TargetConfig
-	rt   http.RoundTripper
-	now  func() time.Time
+	conf    TargetConfig
+	letters http.RoundTripper
+	lookups http.RoundTripper // never on a connection that carried something else
+	now     func() time.Time
 }
 
-// NewTarget returns a Target. rt nil means NewTransport.
+// NewTarget returns a Target. rt nil means transports of its own, which keep connections as c says.
 func NewTarget(c TargetConfig, rt http.RoundTripper) *Target {
+	t := &Target{conf: c, letters: rt, lookups: rt, now: time.Now}
 	if rt == nil {
-		rt = NewTransport()
+		t.letters, t.lookups = NewTransport(c.Keep), NewTransport(0)
 	}
-	return &Target{conf: c, rt: rt, now: time.Now}
+	return t
 }
 
-// NewTransport returns a transport for letters. Each request has a connection of its own: of one that was idle nobody
-// could tell whether the target had closed it before the letter or after.
-func NewTransport() *http.Transport {
+// idleLetters is how long a connection is kept for the next letter. Servers wait longer before they close theirs:
+// Node.js 5 s (https://nodejs.org/docs/latest-v22.x/api/http.html#serverkeepalivetimeout).
+const idleLetters = time.Second
+
+// NewTransport returns a transport for letters, which keeps so many idle connections. With none each request has a
+// connection of its own: of one that was idle nobody can tell whether the target had closed it before the letter or
+// after. So only a target that honours keys may be sent to on one.
+func NewTransport(keep int) *http.Transport {
 	t := egress.Transport()
-	t.DisableKeepAlives = true
+	t.DisableKeepAlives = keep == 0
+	t.MaxIdleConnsPerHost, t.IdleConnTimeout = keep, idleLetters
 	return t
+}
+
+// startAfresh closes the connections that are kept: after an answer that was not plainly a success, the next letter
+// has one that nothing was said on before.
+func (t *Target) startAfresh() {
+	if kept, ok := t.letters.(interface{ CloseIdleConnections() }); ok {
+		kept.CloseIdleConnections()
+	}
 }
 
 // NewPooledTransport returns a transport for questions that may be asked again, which keeps so many idle connections
@@ -66,24 +83,28 @@ type exchange struct {
 	answer *answer // nil when there was none
 	err    error
 	sent   bool // bytes of the request may have left
+	kept   bool // on a connection that had carried another
 }
 
 // roundTrip makes one request. It knows whether a byte of it can have left: a connection was handed to it.
-func (t *Target) roundTrip(ctx context.Context, req *http.Request) exchange {
+func (t *Target) roundTrip(ctx context.Context, rt http.RoundTripper, req *http.Request) exchange {
 	if ctx.Err() != nil {
 		return exchange{err: ctx.Err()}
 	}
-	var connected atomic.Bool
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	var connected, kept atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+		kept.Store(c.Reused)
+		connected.Store(true)
+	}}
 	req = req.WithContext(httptrace.WithClientTrace(ctx, trace))
 	req.GetBody = nil // with it net/http would send again by itself what carries an idempotency key
-	res, err := t.rt.RoundTrip(req)
+	res, err := rt.RoundTrip(req)
 	if err != nil {
-		_, traced := t.rt.(*http.Transport)
+		_, traced := rt.(*http.Transport)
 		return exchange{err: err, sent: connected.Load() || !traced && !beforeFirstByte(err)}
 	}
 	defer res.Body.Close()
-	return exchange{answer: t.read(ctx, res), sent: true}
+	return exchange{answer: t.read(ctx, res), sent: true, kept: kept.Load()}
 }
 
 // beforeFirstByte reports whether err says by itself that the request never left, where the transport does not
