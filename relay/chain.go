@@ -22,12 +22,14 @@ type strand struct {
 // sooner by two of them, and a claim that waits for its workers loses of its lease.
 const quickly = 50 * time.Millisecond
 
-// keepsPace says whether the strand may go on after a batch that took so long to carry out.
-func (s *strand) keepsPace(took time.Duration) bool {
+// keepsPace says whether the strand may go on after a batch that took so long to carry out, while others wait for the
+// writer. Beside them one strand is enough: of two there is one in every group of commits, and they would wait for it.
+func (s *strand) keepsPace(took time.Duration, others bool) bool {
+	two := took < quickly && !others
 	if s.widen == nil {
-		return took < quickly
+		return two
 	}
-	if took < quickly {
+	if two {
 		s.widen()
 	}
 	return true
@@ -139,7 +141,7 @@ func (r *Runner) passLocal(ctx context.Context, s *strand) (Tally, error) {
 	r.opt.Crash("relay.claimed")
 	began := time.Now()
 	results, passed := r.carryInTurn(ctx, claim), passed{}
-	follows := r.mayChain(ctx, s, claim, results) && s.keepsPace(time.Since(began))
+	follows := r.mayChain(ctx, s, claim, results) && s.keepsPace(time.Since(began), r.othersWait())
 	if !follows || !r.settleAndClaim(claim, results, &tally, passed, s) {
 		err = r.settle(claim, results, &tally, passed)
 	}
@@ -148,6 +150,9 @@ func (r *Runner) passLocal(ctx context.Context, s *strand) (Tally, error) {
 	}
 	return tally, err
 }
+
+// othersWait reports whether anybody but the other strand waits for the writer: orders, mostly.
+func (r *Runner) othersWait() bool { return r.opt.DB.UnderWay() > 1 }
 
 // carryInTurn is carryAll for one pass at a time, so that no more effects run at once than there are workers.
 func (r *Runner) carryInTurn(ctx context.Context, claim store.Claim) []result {

@@ -35,6 +35,8 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	db.under.Add(1)
+	defer db.under.Add(-1)
 	m := &member{fn: fn, done: make(chan error, 1)}
 	select {
 	case <-db.closing:
@@ -65,6 +67,9 @@ func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 		}
 	}
 }
+
+// UnderWay is how many calls of Update have not returned.
+func (db *DB) UnderWay() int { return int(db.under.Load()) }
 
 // Wake is signalled after a commit that put tickets on the rail or made them due. It is a hint: one
 // signal may stand for many commits.

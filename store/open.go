@@ -105,6 +105,7 @@ type DB struct {
 	asking  chan struct{} // who asks the invariants holds it
 
 	queue   chan *member
+	under   atomic.Int64 // calls of Update that have not returned
 	errands chan *errand
 	others  listening
 	once    sync.Once // closes closing
