@@ -36,7 +36,7 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 func (l load) closed(ctx context.Context, connections, from, to int) (took, time.Duration, error) {
 	next := atomic.Int64{}
 	next.Store(int64(from))
-	return l.over(ctx, connections, to-from, func() (int, time.Time, bool) {
+	return l.over(ctx, connections, to-from, func(time.Time) (int, time.Time, bool) {
 		i := int(next.Add(1) - 1)
 		return i, time.Now(), i < to
 	})
@@ -47,8 +47,7 @@ func (l load) closed(ctx context.Context, connections, from, to int) (took, time
 func (l load) open(ctx context.Context, connections, from, to int, rate float64) (took, time.Duration, error) {
 	next := atomic.Int64{}
 	next.Store(int64(from))
-	begun := time.Now()
-	return l.over(ctx, connections, to-from, func() (int, time.Time, bool) {
+	return l.over(ctx, connections, to-from, func(begun time.Time) (int, time.Time, bool) {
 		i := int(next.Add(1) - 1)
 		due := begun.Add(time.Duration(float64(i-from) / rate * float64(time.Second)))
 		if i < to {
@@ -58,21 +57,25 @@ func (l load) open(ctx context.Context, connections, from, to int, rate float64)
 	})
 }
 
-// over runs the connections until next says that there is nothing left.
-func (l load) over(ctx context.Context, connections, n int, next func() (i int, since time.Time, more bool)) (took, time.Duration, error) {
+// over makes the connections, and then runs them until next, which is told when they began, says that there is nothing
+// left.
+func (l load) over(ctx context.Context, connections, n int, next func(begun time.Time) (i int, since time.Time, more bool)) (took, time.Duration, error) {
 	each := make([]took, connections)
 	errs := make([]error, connections)
+	lines := make([]*wire, connections)
+	for c := range lines {
+		line, err := l.dial(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		defer line.conn.Close()
+		lines[c] = line
+	}
 	begun := time.Now()
 	var all sync.WaitGroup
-	for c := range connections {
+	for c, line := range lines {
 		all.Go(func() {
-			line, err := l.dial(ctx)
-			if err != nil {
-				errs[c] = err
-				return
-			}
-			defer line.conn.Close()
-			for i, since, more := next(); more; i, since, more = next() {
+			for i, since, more := next(begun); more; i, since, more = next(begun) {
 				if err := line.ask(l.request(i), l.wants); err != nil {
 					errs[c] = fmt.Errorf("request %d: %w", i, err)
 					return
