@@ -142,9 +142,6 @@ var allowed = map[string]map[string]string{
 		"lockOfDead: flock.New(name, flock.SetFlag(os.O_RDWR))": "the same",
 		"dismiss: os.Truncate(t.lock.Path(), at)":               "the same",
 	},
-	"store/sqlite.go": {
-		`EngineVersion: sql.Open(driverName, ":memory:")`: "SQLite itself, in memory",
-	},
 }
 
 // No code opens the live file, its -wal or its -shm but SQLite. Whoever needs another way to a file says here why it

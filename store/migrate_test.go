@@ -97,9 +97,10 @@ func TestOlderVersion(t *testing.T) {
 }
 
 func TestEngine(t *testing.T) {
-	version, err := EngineVersion()
-	if err != nil || olderVersion(version, minVersion) {
-		t.Errorf("the engine is %q, %v; want %s or newer", version, err, minVersion)
+	db := openNew(t)
+	var runs string
+	if err := db.writer.sql.QueryRowContext(t.Context(), `SELECT sqlite_version()`).Scan(&runs); err != nil || runs != EngineVersion || olderVersion(runs, minVersion) {
+		t.Errorf("the engine is %q, %v; want %s, which is %s or newer", runs, err, EngineVersion, minVersion)
 	}
 	if err := checkEngine("3.51.2"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "3.51.2") {
 		t.Errorf("an engine with the WAL fault: %v", err)

@@ -230,11 +230,7 @@ func empty(st os.FileInfo, path string) bool {
 
 // connect opens the writer, brings the schema up to date, and opens the readers.
 func (db *DB) connect(ctx context.Context) error {
-	version, err := EngineVersion()
-	if err != nil {
-		return err
-	}
-	if err := checkEngine(version); err != nil {
+	if err := checkEngine(EngineVersion); err != nil {
 		return err
 	}
 	w, err := db.openWriter(ctx)

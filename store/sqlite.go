@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	sqlitelib "modernc.org/sqlite/lib"
 )
 
 // This file is what differs between SQLite and another database: how a connection is opened and
@@ -110,19 +112,8 @@ func readPragma(ctx context.Context, conn *sql.Conn, name string) (string, error
 	return got, nil
 }
 
-// EngineVersion returns the version of the SQLite in this program, "3.54.1".
-func EngineVersion() (string, error) {
-	db, err := sql.Open(driverName, ":memory:")
-	if err != nil {
-		return "", fmt.Errorf("open SQLite: %w", err)
-	}
-	defer db.Close()
-	var v string
-	if err := db.QueryRow("SELECT sqlite_version()").Scan(&v); err != nil {
-		return "", fmt.Errorf("read SQLite's version: %w", err)
-	}
-	return v, nil
-}
+// EngineVersion is the version of the SQLite in this program.
+const EngineVersion = sqlitelib.SQLITE_VERSION
 
 func checkEngine(version string) error {
 	if olderVersion(version, minVersion) {

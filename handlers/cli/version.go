@@ -10,10 +10,7 @@ import (
 
 // ReadVersion is what this program was built from.
 func ReadVersion() Version {
-	v := Version{Version: "dev", Commit: "unknown", Go: runtime.Version(), SQLite: "unknown"}
-	if engine, err := store.EngineVersion(); err == nil {
-		v.SQLite = engine
-	}
+	v := Version{Version: "dev", Commit: "unknown", Go: runtime.Version(), SQLite: store.EngineVersion}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v

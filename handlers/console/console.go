@@ -39,7 +39,7 @@ type Console struct {
 	opt    Options
 	gate   *door.Gate
 	ready  func() (reasons, warnings []string)
-	shown  map[string]*language // by code, "en" and "es"
+	shown  func() map[string]*language // by code, "en" and "es"
 	hub    *hub
 	truth  truth
 	static map[string]asset
@@ -59,7 +59,7 @@ func New(opt Options) *Console {
 	c := &Console{opt: opt, static: readStatic(), ready: func() (_, _ []string) { return nil, nil }}
 	c.closed, c.close = context.WithCancel(context.Background())
 	c.hub = newHub(opt.DB, c.closed)
-	c.shown = readLanguages(opt.Zone, c.static)
+	c.shown = sync.OnceValue(func() map[string]*language { return readLanguages(opt.Zone, c.static) })
 	return c
 }
 

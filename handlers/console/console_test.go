@@ -211,7 +211,7 @@ func TestCausesSayWhenThereAreMore(t *testing.T) {
 	for more, want := range map[bool]string{true: "≥ 7 tickets", false: "· 7 tickets"} {
 		var b strings.Builder
 		body := &attentionSheet{Causes: []store.Cause{{Status: "dead", EffectType: store.TicketIssueRefund, Tickets: 7, AtLeast: more}}}
-		if err := s.console.shown["en"].pages["attention"]().ExecuteTemplate(&b, "page", sheet{Body: body}); err != nil || !strings.Contains(b.String(), want) {
+		if err := s.console.shown()["en"].pages["attention"]().ExecuteTemplate(&b, "page", sheet{Body: body}); err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("of more (%t) it does not say %q: %v\n%s", more, want, err, b.String())
 		}
 	}

@@ -134,7 +134,7 @@ func (v *visit) show(status int, name string, s sheet) error {
 	r := v.Request()
 	s.Page, s.Lang, s.Version, s.You = name, v.lang.code, v.console.opt.Version, door.VisitorOf(v.Context)
 	for _, code := range languages {
-		s.Languages = append(s.Languages, otherLanguage{code, v.console.shown[code].name})
+		s.Languages = append(s.Languages, otherLanguage{code, v.console.shown()[code].name})
 	}
 	switch {
 	case s.Path != "":

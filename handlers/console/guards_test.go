@@ -63,7 +63,7 @@ func TestCounterWarns(t *testing.T) {
 		return err
 	})
 	s.get("/").wants(200, "Ready for the first order", "this order moves real money or goods")
-	v := &visit{console: s.console, lang: s.console.shown["en"]}
+	v := &visit{console: s.console, lang: s.console.shown()["en"]}
 	long := int64(2 * time.Minute / time.Millisecond)
 	recent := int64(1000)
 	for name, c := range map[string]struct {

@@ -44,6 +44,8 @@ type language struct {
 
 var pageNames = []string{"counter", "rail", "ticket", "confirm", "result", "orders", "order", "receipt", "attention", "graph", "truth", "relay", "login", "sessions", "error"}
 
+// readLanguages reads what every page needs. A server does so when the first one is asked for: it would be a tenth of its
+// start.
 func readLanguages(zone *time.Location, static map[string]asset) map[string]*language {
 	bundle := i18n.NewBundle(textlanguage.English)
 	bundle.RegisterUnmarshalFunc("json", json.Unmarshal)
@@ -125,27 +127,27 @@ func (l *language) number(n int64) string { return l.numbers.Sprintf("%d", n) }
 // languageOf is the one that the visitor has chosen, or else that the browser prefers.
 func (c *Console) languageOf(r *http.Request) *language {
 	if cookie, err := r.Cookie(languageCookie); err == nil {
-		if l := c.shown[cookie.Value]; l != nil {
+		if l := c.shown()[cookie.Value]; l != nil {
 			return l
 		}
 	}
 	tags, _, err := textlanguage.ParseAcceptLanguage(r.Header.Get("Accept-Language"))
 	if err != nil {
-		return c.shown[languages[0]]
+		return c.shown()[languages[0]]
 	}
 	for _, tag := range tags {
 		base, _ := tag.Base()
-		if l := c.shown[base.String()]; l != nil {
+		if l := c.shown()[base.String()]; l != nil {
 			return l
 		}
 	}
-	return c.shown[languages[0]]
+	return c.shown()[languages[0]]
 }
 
 // chooseLanguage is GET /language?code=es&from=/rail.
 func (c *Console) chooseLanguage(v *visit) error {
 	code := v.QueryParam("code")
-	if c.shown[code] == nil {
+	if c.shown()[code] == nil {
 		return refusal{http.StatusNotFound, "error.not_found", ""}
 	}
 	v.SetCookie(&http.Cookie{Name: languageCookie, Value: code, Path: "/", MaxAge: 365 * 24 * 3600, HttpOnly: true, SameSite: http.SameSiteStrictMode})

@@ -203,7 +203,7 @@ func TestRefusalsSpeak(t *testing.T) {
 	if strings.Contains(p.body, `<span lang="en">`) {
 		t.Errorf("a part is English:\n%s", p.body)
 	}
-	if got := s.console.shown["es"].said("refused.none", "a <new> reason"); got != `<span lang="en">a &lt;new&gt; reason</span>` {
+	if got := s.console.shown()["es"].said("refused.none", "a <new> reason"); got != `<span lang="en">a &lt;new&gt; reason</span>` {
 		t.Errorf("what has no words is said as %s", got)
 	}
 }
