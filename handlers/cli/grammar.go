@@ -10,9 +10,8 @@ import (
 // grammar is every command and flag that there is. Flags get their environment twins by name
 // (--no-relay is COMANDA_NO_RELAY); env:"-" is a flag without one.
 type grammar struct {
-	Help helpFlag `short:"h" env:"-" help:"Show this help, or a command's after its name."`
+	serveGrammar
 
-	Serve   serveCmd   `cmd:"" default:"withargs" help:"Take orders over HTTP and carry their tickets out: server and relay in one process. This is what comanda alone does."`
 	Relay   relayCmd   `cmd:"" help:"Carry tickets out without a server: a second pair of hands on the same file."`
 	Demo    demoCmd    `cmd:"" help:"Run a throw-away appliance with sample customers and orders on a temporary file and a free port."`
 	Prove   proveCmd   `cmd:"" help:"Prove the promises against real processes and real kills on temporary files."`
@@ -36,6 +35,21 @@ type grammar struct {
 	Man        manCmd        `cmd:"" help:"Print the manual page in roff."`
 
 	Version versionCmd `cmd:"" help:"Print the versions of comanda, its commit, Go and SQLite."`
+}
+
+// serveGrammar is the part for a server, whose start would otherwise wait for all the rest to be looked through.
+type serveGrammar struct {
+	Help helpFlag `short:"h" env:"-" help:"Show this help, or a command's after its name."`
+
+	Serve serveCmd `cmd:"" default:"withargs" help:"Take orders over HTTP and carry their tickets out: server and relay in one process. This is what comanda alone does."`
+}
+
+// grammarFor is what there is to know for a command line.
+func grammarFor(args []string) any {
+	if len(args) == 0 || args[0] == "serve" {
+		return &serveGrammar{}
+	}
+	return &grammar{}
 }
 
 // helpFlag stops the parsing where it stands and has the help of the command so far printed.
@@ -241,7 +255,7 @@ type versionCmd struct {
 
 // parser builds the parser for a grammar. The twins are taken away from kong, which would read the
 // process's own environment, and looked up in environ instead.
-func parser(g *grammar, environ []string) (*kong.Kong, *environment, error) {
+func parser(g any, environ []string) (*kong.Kong, *environment, error) {
 	env := newEnvironment(environ)
 	k, err := kong.New(g, kong.Name("comanda"), kong.NoDefaultHelp(), kong.DefaultEnvars("COMANDA"),
 		kong.Exit(func(int) {}), kong.Resolvers(kong.ResolverFunc(env.resolve)))

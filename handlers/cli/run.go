@@ -23,8 +23,7 @@ const (
 // Run runs the command that args name (without the program's own name) and returns the exit code.
 // What it prints goes to p's streams.
 func Run(ctx context.Context, args []string, p Program) int {
-	var g grammar
-	k, env, err := parser(&g, p.Environ)
+	k, env, err := parser(grammarFor(args), p.Environ)
 	if err != nil {
 		return p.fail(fmt.Errorf("the command line can't be built: %w", err), env)
 	}
