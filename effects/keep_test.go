@@ -158,6 +158,36 @@ func TestAnswerToAnotherLetter(t *testing.T) {
 	}
 }
 
+// What comes after its time is over is nobody's answer.
+func TestLateAnswer(t *testing.T) {
+	late := make(chan struct{})
+	e := rawGateway(t, func(c net.Conn, _ *evil) {
+		in := bufio.NewReader(c)
+		for {
+			req, err := http.ReadRequest(in)
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(io.Discard, req.Body)
+			if req.Header.Get("Idempotency-Key") == "b" {
+				<-late
+			}
+			_, _ = io.WriteString(c, whole(200, `{"id":"rf_`+req.Header.Get("Idempotency-Key")+`"}`))
+		}
+	})
+	target := NewTarget(TargetConfig{URL: e.url, Timeout: time.Second, Keep: 1}, nil)
+	for i, key := range []string{"a", "b", "c", "d"} {
+		r := target.Send(t.Context(), letter(key))
+		if key == "b" && r.Evidence == store.Unknown {
+			close(late)
+			continue
+		}
+		if r.Evidence != store.Happened || r.Receipt != "rf_"+key {
+			t.Errorf("letter %d: %+v", i, r)
+		}
+	}
+}
+
 // On a connection of its own an answer may name its key in whatever form.
 func TestKeyInAnotherForm(t *testing.T) {
 	k := newKeepsOpen(t, func(int64, *http.Request) string { return whole(200, `{"id":"rf_1"}`, "Idempotency-Key: 5d41402a") })
