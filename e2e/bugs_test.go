@@ -33,13 +33,16 @@ var bugs = []bug{
 	{"a panic ends the relay", "relay/loop.go", "if p := recover(); p != nil {\n\t\t\t\terr =", "if p := error(nil); p != nil {\n\t\t\t\terr =", "./relay TestLoopOutlivesAPanic"},
 	{"the ledger is not asked before a send", "relay/remote.go", "case p.InLedger:", "case p.InLedger && r.Name == \"\":", "./relay TestLedgerIsReadBeforeASend"},
 	{"something unknown is sent again when the key may be forgotten", "relay/remote.go", "case r.remembers(p) && t.Failures < budget:", "case t.Failures < budget:", "./relay TestKeyExpires"},
-	{"redirects are followed", "effects/target.go", "res, err := t.rt.RoundTrip(req)", "res, err := (&http.Client{Transport: t.rt}).Do(req)", "./effects TestEvilGateway"},
+	{"redirects are followed", "effects/target.go", "res, err := rt.RoundTrip(req)", "res, err := (&http.Client{Transport: rt}).Do(req)", "./effects TestEvilGateway"},
 	{"the HTTP client repeats a request by itself", "effects/target.go", "req.GetBody = nil", "_ = req.GetBody", "./effects TestNothingIsSentTwice"},
 	{"a captive portal's 200 is a success", "effects/send.go", "case a.isJSON() && against == \"\",", "case against == \"\",", "./effects TestEvilGateway"},
 }
 
 // Each bug is built in, and the test that is to see it is run: it must fail. A test that can't fail would prove nothing.
 func TestSeededBugs(t *testing.T) {
+	for _, b := range bugs {
+		b.fits(t)
+	}
 	if testing.Short() {
 		t.Skip("compiles the packages once for each bug")
 	}
@@ -55,14 +58,20 @@ func TestSeededBugs(t *testing.T) {
 	t.Logf("\n%-62s | %s\n%s", "bug", "the test that sees it", strings.Join(rows, "\n"))
 }
 
-func (b bug) seed(t *testing.T) (row string) {
+// fits returns the file that b changes, and its text, which holds the piece once.
+func (b bug) fits(t *testing.T) (path, text string) {
 	t.Helper()
-	top := must(filepath.Abs(".."))(t)
-	path := filepath.Join(top, b.file)
-	text := string(must(os.ReadFile(path))(t))
+	path = must(filepath.Abs(filepath.Join("..", b.file)))(t)
+	text = string(must(os.ReadFile(path))(t))
 	if strings.Count(text, b.old) != 1 {
 		t.Fatalf("%s holds this %d times, not once: %s", b.file, strings.Count(text, b.old), b.old)
 	}
+	return path, text
+}
+
+func (b bug) seed(t *testing.T) (row string) {
+	t.Helper()
+	path, text := b.fits(t)
 	dir := t.TempDir()
 	changed, overlay := filepath.Join(dir, filepath.Base(b.file)), filepath.Join(dir, "overlay.json")
 	if err := os.WriteFile(changed, []byte(strings.Replace(text, b.old, b.new, 1)), 0o600); err != nil {
@@ -74,7 +83,7 @@ func (b bug) seed(t *testing.T) (row string) {
 	}
 	pkg, test, _ := strings.Cut(b.caught, " ")
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-run", "^"+test+"$", pkg)
-	cmd.Dir, cmd.Env = top, append(os.Environ(), "GOFLAGS=-overlay="+overlay) // a build within the test gets it too
+	cmd.Dir, cmd.Env = "..", append(os.Environ(), "GOFLAGS=-overlay="+overlay) // a build within the test gets it too
 	out, err := cmd.CombinedOutput()
 	failed := strings.Contains(string(out), "--- FAIL: "+test) || strings.Contains(string(out), "\npanic: ") || strings.HasPrefix(string(out), "panic: ")
 	if err == nil || !failed { // what does not compile fails too
