@@ -7,8 +7,8 @@ import (
 	"comanda/store"
 )
 
-// ListenEvery is how often a relay asks whether another process has changed the file: often enough that a ticket of
-// another process is begun within 100 ms, and seldom enough for an idle box.
+// ListenEvery is how often a relay asks whether another process has changed the file, where the system does not tell
+// of writes: often enough that a ticket of another process is begun within 100 ms.
 const ListenEvery = 75 * time.Millisecond
 
 // listen rings when another process has put something on the rail that is due, so that a relay beside the process

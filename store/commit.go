@@ -97,7 +97,7 @@ func (db *DB) commitLoop() {
 			db.runErrand(e)
 		case <-tick:
 			wal.empty()
-		case <-db.others.tick:
+		case <-db.others.look:
 			db.lookAtOthers()
 		case <-db.closing:
 			for { // what was handed in before Close is still done

@@ -152,7 +152,7 @@ func openOnce(ctx context.Context, full string, opt Options) (*DB, error) {
 		readers: make(chan *conn, opt.Readers),
 		queue:   make(chan *member, 1024),
 		errands: make(chan *errand),
-		others:  listening{changed: make(chan struct{}, 1)},
+		others:  listening{look: make(chan struct{}), changed: make(chan struct{}, 1)},
 		closing: make(chan struct{}), stopped: make(chan struct{}), asking: make(chan struct{}, 1),
 		wake: make(chan struct{}, 1), stage: stage{born: time.Now()},
 	}
