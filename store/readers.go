@@ -93,16 +93,17 @@ func (c *conn) rollback() error {
 	return nil
 }
 
-// endRead gives the reader back. An error that came of being cut short becomes the reason for that.
+// endRead gives the reader back. An error that came of the end of its time becomes the reason for that.
 func (db *DB) endRead(r *read, err error) error {
 	db.reads.remove(r)
-	if r.unhook() {
-		_ = r.conn.rollback() // nothing was written
-	} else {
+	cut := !r.unhook()
+	if cut {
 		<-r.cut // an interrupt must never reach whoever reads next
-		if err != nil {
-			err = context.Cause(r.ctx)
-		}
+	} else {
+		_ = r.conn.rollback() // nothing was written
+	}
+	if err != nil && (cut || errors.Is(err, r.ctx.Err())) { // whose time is over is not always cut short yet
+		err = context.Cause(r.ctx)
 	}
 	r.cancel(nil)
 	r.release()

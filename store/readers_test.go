@@ -55,6 +55,24 @@ func TestReadsEnd(t *testing.T) {
 	}
 }
 
+// A reader is told why even when it comes to its end between the moment its time is over and the one at which it
+// would be cut short.
+func TestReadsEndForAReason(t *testing.T) {
+	db := open(t, newPath(t), Options{Readers: 1, ReadFor: time.Second})
+	r, err := db.beginRead(t.Context(), t.Context(), db.opt.ReadFor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.unhook() { // what the end of its time begins
+		t.Fatal("it was over before the moment was made")
+	}
+	r.unhook = func() bool { return true }
+	<-r.ctx.Done()
+	if err := db.endRead(r, r.ctx.Err()); !errors.Is(err, ErrTooLong) {
+		t.Errorf("told %v, want ErrTooLong", err)
+	}
+}
+
 // What a reader has seen is given up when its time is over, even while it does something else.
 func TestSnapshotEnds(t *testing.T) {
 	db := open(t, newPath(t), Options{Readers: 1, ReadFor: 3 * walTry})
